@@ -14,12 +14,12 @@ from cdec.core.lazy import exports
 
 if TYPE_CHECKING:
     from cdec.samplers.base import Sampler as Sampler
-    from cdec.samplers.mentored.solver import mentored_distribution as mentored_distribution
+    from cdec.samplers.mentored import mentored_distribution as mentored_distribution
     from cdec.samplers.registry import SAMPLERS as SAMPLERS
     from cdec.samplers.request import Request as Request
     from cdec.samplers.rewards import build_reward as build_reward
     from cdec.samplers.sampling import sample as sample
-    from cdec.samplers.scoring.classification import Classification as Classification
+    from cdec.samplers.scoring.classify import Classification as Classification
     from cdec.samplers.scoring.classify import classify as classify
 
 __all__ = [

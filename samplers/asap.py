@@ -14,7 +14,7 @@ import numpy as np
 
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.facts.method import Method
+from cdec.samplers.facts import Method
 from cdec.samplers.learning.bookkeeping import Learning, wanted_of
 from cdec.samplers.learning.rounds import Rounds
 from cdec.samplers.registry import METHODS
@@ -22,7 +22,7 @@ from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
 
 if TYPE_CHECKING:
-    from cdec.samplers.learning.saved.file import TreeFile
+    from cdec.samplers.learning.saved import TreeFile
 
 OPEN = np.iinfo(np.int32).max
 """More candidates than are ever drawn."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.progress import Progress, silent
 from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
-from cdec.samplers.facts.method import Method
+from cdec.samplers.facts import Method
 from cdec.samplers.request import DRAWS, Request
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome, build_samples
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample
-    from cdec.samplers.free.parts import FreeParts
+    from cdec.samplers.free.draws import FreeParts
     from cdec.samplers.observer import Observer
     from cdec.samplers.rewards.base import Reward
 
@@ -209,7 +209,7 @@ class Sampler(ABC):
         """
         if self.reward is None or self.method.needs_reward:
             return self._unscored(model, requests, observer)
-        from cdec.samplers.rewards.samples import draw_and_score
+        from cdec.samplers.rewards.base import draw_and_score
 
         drawing = partial(self._unscored, model, observer=observer)
         return draw_and_score(self.reward, requests, drawing, model.vocabulary)
@@ -251,8 +251,7 @@ class Sampler(ABC):
                 "a tree belongs to one prompt, and free text leads to many",
                 hint="leave `tree` out, or `after` and `between`",
             )
-        from cdec.samplers.free.draws import FreeDraws
-        from cdec.samplers.free.parts import FreeParts
+        from cdec.samplers.free.draws import FreeDraws, FreeParts
 
         self._free_parts = self._free_parts or FreeParts()
         free = [request for request in requests if request.free is not None]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.facts.method import Method
+from cdec.samplers.facts import Method
 from cdec.samplers.options import DEFAULT_MAX_WALKS
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import FREE, Batch

@@ -20,9 +20,8 @@ from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.disc import resample
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.facts.method import Method
-from cdec.samplers.learning.bookkeeping import Learning, wanted_of
-from cdec.samplers.learning.budget import Budget
+from cdec.samplers.facts import Method
+from cdec.samplers.learning.bookkeeping import Budget, Learning, wanted_of
 from cdec.samplers.learning.rounds import Rounds
 from cdec.samplers.options import TRIES
 from cdec.samplers.registry import METHODS
@@ -30,7 +29,7 @@ from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
 
 if TYPE_CHECKING:
-    from cdec.samplers.learning.saved.file import TreeFile
+    from cdec.samplers.learning.saved import TreeFile
 
 FALLBACKS = {"disc": "asymptotic", "asap": "asymptotic", "none": "exact"}
 """What a sample past the budget becomes, and its exactness: one of K more candidates, taken in

@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.drafts.levels import Level, Verdict
 from cdec.samplers.drafts.run import DraftRun, opened
 from cdec.samplers.drafts.speculate import decode
-from cdec.samplers.drafts.verify import Verifier
-from cdec.samplers.facts.method import Method
-from cdec.samplers.mentored.solver import mentored_distribution
+from cdec.samplers.drafts.verify import Level, Verdict, Verifier
+from cdec.samplers.facts import Method
+from cdec.samplers.mentored import mentored_distribution
 from cdec.samplers.options import COUNTS
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
@@ -33,7 +32,7 @@ from cdec.samplers.walks.randomness import CandidateUniforms
 from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks
 
 if TYPE_CHECKING:
-    from cdec.samplers.walks.step import Step
+    from cdec.samplers.walks.frontier import Step
 
 __all__ = ["MentoredSampler", "mentored_distribution"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.core.options import Option
 from cdec.samplers import options as shared
-from cdec.samplers.facts.method import Method
+from cdec.samplers.facts import Method
 from cdec.samplers.options import COUNTS, LOOKUP
 
 if TYPE_CHECKING:
@@ -219,14 +219,14 @@ _TABLE = (
     ),
     Method(
         name="cdlh",
-        home="cdec.samplers.rewarded.cdlh:CdlhSampler",
+        home="cdec.samplers.cdlh:CdlhSampler",
         options=_REWARDED,
         needs_constraint=False,
         needs_reward=True,
     ),
     Method(
         name="cdlh-approx",
-        home="cdec.samplers.rewarded.cdlh:CdlhApproxSampler",
+        home="cdec.samplers.cdlh:CdlhApproxSampler",
         options=_DRAFT_LOOKAHEAD,
         needs_constraint=False,
         needs_draft=True,
@@ -234,7 +234,7 @@ _TABLE = (
     ),
     Method(
         name="cdsl",
-        home="cdec.samplers.rewarded.cdsl:CdslSampler",
+        home="cdec.samplers.cdsl:CdslSampler",
         options=(
             *_DRAFT_LOOKAHEAD,
             Option(

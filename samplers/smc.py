@@ -4,11 +4,16 @@ Papers: Lew et al. 2023, arXiv 2306.03081 (sequential Monte Carlo steering); Lou
 arXiv 2504.13139. Proposal: a masked step; incremental weight: its allowed mass Z (one token or end
 event a step). Deviations: finished particles stay in the population with their weight; equal
 prefixes of all particles of all draws are evaluated once; resampling is adaptive, by effective
-sample size, and stratified (``particles.stratified``).
+sample size, and stratified (``stratified``).
+
+A *particle* is a masked walk; its weight is the product of its step masses Z since the population
+was last resampled, times the mean weight it had then. A finished particle keeps its weight and its
+place; one that got stuck or was cut has weight 0. All arithmetic on weights is in logs.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,15 +23,154 @@ from numpy.typing import NDArray
 from cdec.samplers.base import Sampler
 from cdec.samplers.disc import resample
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.facts.method import Method
+from cdec.samplers.facts import Method
 from cdec.samplers.registry import METHODS
+from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import FREE, Batch
-from cdec.samplers.walks.candidates import Candidates, concatenate
+from cdec.samplers.walks.candidates import Candidates, Recorder, concatenate
+from cdec.samplers.walks.decoding import step_on
+from cdec.samplers.walks.events import SampledEvents
+from cdec.samplers.walks.frontier import Frontier, Step
 from cdec.samplers.walks.mass import distinct_ess
 from cdec.samplers.walks.outcome import Outcome
-from cdec.samplers.walks.particles import Populations, log_mean
 from cdec.samplers.walks.randomness import single_uniform
 from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks, draw_candidates
+
+
+class Populations:
+    """The particles of D constrained draws: N * D walks, those of one draw adjacent.
+
+    Numbers (``randomness``): particle i draws its events with the numbers of candidate i; the
+    particle that follows it after step s is chosen with number 1 + s of candidate N + i.
+
+    Args:
+        batch: The open requests.
+        draws: int64[D] rows of the batch's draws, all constrained.
+        particles: N.
+        resample_below: Resample where the effective sample size falls below this share of N.
+    """
+
+    def __init__(
+        self, batch: Batch, draws: NDArray[np.int64], particles: int, resample_below: float
+    ) -> None:
+        self._n = particles
+        self._threshold = resample_below * particles
+        owners = np.repeat(draws, particles)
+        self._choices = candidate_uniforms(batch, draws, particles)
+        self._ancestry = candidate_uniforms(batch, draws, particles, first=particles)
+        request = batch.draw_request[owners]
+        self._record = Recorder(len(owners), loops=batch.loop_watch(request))
+        self._resamplings = np.zeros(len(draws), np.int64)
+        self._alive = np.arange(len(owners))
+        self._frontier = Frontier.at_start(batch, request, batch.draw_index[owners])
+
+    @property
+    def log_weights(self) -> NDArray[np.float64]:
+        """Weights of the particles, float64[D, N] natural logs; -inf is weight 0."""
+        return self._record.log_x.reshape(-1, self._n)
+
+    @property
+    def resamplings(self) -> NDArray[np.int64]:
+        """How often each draw's population was resampled, int64[D]."""
+        return self._resamplings
+
+    def walk(self) -> Candidates:
+        """Walk until no particle is left that could go on.
+
+        Returns:
+            D * N candidates whose ``log_x`` is their weight. Cost: one forward pass a step over the
+            distinct prefixes. Nothing is evaluated ahead: resampling may leave a forced run before
+            it is walked, and what nobody visits would be computed in vain.
+
+        subtle: no draw is resampled any more once one of its particles was cut, or weighed, at the
+        length limit: all others end in that step. So what lies beyond is estimated without bias.
+        """
+        step_number = 0
+        while self._alive.size:
+            self._alive, self._frontier = step_on(
+                self._record, self._alive, self._frontier, self._choose, look_ahead=False
+            )
+            self._resample(step_number)
+            step_number += 1
+        return self._record.candidates()
+
+    def _choose(self, step: Step, alive: NDArray[np.int64]) -> SampledEvents:
+        return events.sample(step, self._choices.at(step.depth, alive))
+
+    def _resample(self, step_number: int) -> None:
+        """Resample the draws that still walk and whose effective sample size is too low."""
+        going = np.zeros(len(self._resamplings), np.bool_)
+        going[self._alive // self._n] = True
+        weights = self.log_weights
+        draws = np.flatnonzero(going & (effective_sample_size(weights) < self._threshold))
+        if not draws.size:
+            return
+        self._resamplings[draws] += 1
+        first = draws[:, None] * self._n
+        slots = (first + np.arange(self._n)).reshape(-1)
+        uniforms = self._ancestry.at(np.full(len(slots), step_number), slots)
+        chosen = stratified(weights[draws], uniforms.reshape(-1, self._n))
+        ancestors = (first + chosen).reshape(-1)
+        evidence = np.repeat(log_mean(weights[draws]), self._n)
+        self._record.inherit(slots, ancestors)
+        self._record.log_x[slots] = evidence
+        row_of = np.full(weights.size, -1)
+        row_of[self._alive] = np.arange(len(self._alive))
+        row_of[slots] = row_of[ancestors]
+        self._alive = np.flatnonzero(row_of >= 0)
+        self._frontier = self._frontier.take(row_of[self._alive])
+
+
+def effective_sample_size(log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (sum w)^2 / sum w^2 of each row of float64[n, N] natural logs; NaN without weight."""
+    weights = _scaled(log_weights)
+    with np.errstate(invalid="ignore"):
+        size: NDArray[np.float64] = weights.sum(axis=1) ** 2 / (weights**2).sum(axis=1)
+    return size
+
+
+def log_mean(log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log of each row's mean weight, float64[n], of float64[n, N] natural logs."""
+    total: NDArray[np.float64] = np.logaddexp.reduce(log_weights, axis=1)
+    return total - math.log(log_weights.shape[1])
+
+
+def stratified(
+    log_weights: NDArray[np.float64], uniforms: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Choose N ancestors in each row by stratified resampling (Kitagawa 1996).
+
+    The total weight is cut into N equal strata, and one point is drawn in each. A particle of share
+    p has N * p children on average, whatever the weights, so the evidence stays unbiased; and the
+    variance is never above that of N independent choices, so the law converges as with those (Douc,
+    Cappé and Moulines 2005, arXiv cs/0507025). Systematic resampling, one uniform for all strata,
+    is unbiased as well, but its variance depends on the order of the particles and need not vanish
+    (same paper).
+
+    Args:
+        log_weights: float64[n, N] natural logs, one in each row above -inf.
+        uniforms: float64[n, N] in [0, 1), one a stratum.
+
+    Returns:
+        int64[n, N] positions in the row, ascending; never one of weight 0. Cost: O(N log N) a row.
+    """
+    weights = _scaled(log_weights)
+    running = np.cumsum(weights, axis=1)
+    size = weights.shape[1]
+    points = (np.arange(size) + uniforms) / size * running[:, -1:]
+    pairs = zip(running, points, strict=True)
+    chosen = np.stack([np.searchsorted(*pair, side="right") for pair in pairs])
+    # Rounding must not push a point past the last weight that is positive.
+    last = size - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
+    ancestors: NDArray[np.int64] = np.minimum(chosen, last[:, None])
+    return ancestors
+
+
+def _scaled(log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each row's weights with the largest made 1; zeros where all are 0."""
+    peak = log_weights.max(axis=1, keepdims=True)
+    scaled: NDArray[np.float64] = np.exp(log_weights - np.where(peak == -np.inf, 0.0, peak))
+    return scaled
 
 
 class SmcSampler(Sampler):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.facts.method import Method
+from cdec.samplers.facts import Method
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.registry import METHODS

@@ -219,7 +219,7 @@ def _refuse_tree(path: Place) -> None:
     """Refuse a tree of prefixes, which is kept as an artifact is."""
     from cdec.core.artifacts.read import ArtifactLimits, map_verified
     from cdec.core.files.fetched import local_copy
-    from cdec.samplers.learning.saved.file import KINDS
+    from cdec.samplers.learning.saved import KINDS
 
     try:
         tree = map_verified(local_copy(path), KINDS, ArtifactLimits())

@@ -114,7 +114,7 @@ class Draft:
         """
         if not self.is_model:
             return {"draft": self.name}
-        from cdec.samplers.drafts.view import require_draft
+        from cdec.samplers.drafts.models import require_draft
 
         draft = self._load(str(model.device)) if loaded is None else loaded
         require_draft(model, draft)

@@ -84,7 +84,7 @@ class ChosenMethod:
         path: Path | None = self.values.get("tree")
         if path is None:
             return None
-        from cdec.samplers.learning.saved.file import TreeFile
+        from cdec.samplers.learning.saved import TreeFile
 
         return TreeFile(path)
 

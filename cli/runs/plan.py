@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from cdec.integrations.openai_batch.body import Asking
     from cdec.integrations.records.sources import RecordSources
     from cdec.samplers.drafts.counts import Counts
-    from cdec.samplers.learning.saved.file import TreeFile
+    from cdec.samplers.learning.saved import TreeFile
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def opened_options(
 
 
 def _draft(name: str, model: LanguageModel, load: Mapping[str, Any]) -> LanguageModel:
-    from cdec.samplers.drafts.view import require_draft
+    from cdec.samplers.drafts.models import require_draft
 
     draft = load_model(name, device=str(model.device), **load)
     require_draft(model, draft)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.walks.context_columns import with_room
+from cdec.samplers.walks.frontier import with_room
 
 if TYPE_CHECKING:
     from cdec.samplers.walks.batch import Batch

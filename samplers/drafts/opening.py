@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.core.models.base import LanguageModel
 from cdec.samplers.drafts.base import DraftOptions
-from cdec.samplers.drafts.counts import Counts
-from cdec.samplers.drafts.guesses import CountsDrafting, LookupDrafting
-from cdec.samplers.drafts.model_draft import ModelDrafting
+from cdec.samplers.drafts.counts import Counts, CountsDrafting, LookupDrafting
+from cdec.samplers.drafts.models import ModelDrafting
 from cdec.samplers.drafts.proposals import Drafting
-from cdec.samplers.drafts.residual import LearningVerifier
 from cdec.samplers.drafts.run import DEFAULT_GAMMA, DraftRun
 from cdec.samplers.drafts.speculate import decode, speculate_on
-from cdec.samplers.drafts.verify import Comparer
+from cdec.samplers.drafts.verify import Comparer, LearningVerifier
 from cdec.samplers.options import COUNTS, LOOKUP
 from cdec.samplers.walks.decoding import chooser
 from cdec.samplers.walks.randomness import DRAFT

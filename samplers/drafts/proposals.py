@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.constraint import DEAD
-from cdec.samplers.walks.categorical_kernels import END, NONE
+from cdec.samplers.walks.events import END, NONE
 from cdec.samplers.walks.frontier import Frontier
 
 if TYPE_CHECKING:
     from typing import Self
 
     from cdec.samplers.walks.events import SampledEvents
+    from cdec.samplers.walks.frontier import Step
     from cdec.samplers.walks.randomness import CandidateUniforms
-    from cdec.samplers.walks.step import Step
 
 FORCED, GUESSED, DRAWN = 0, 1, 2
 """Where a proposal comes from: the constraint leaves no choice; a guess without a law (the law of a

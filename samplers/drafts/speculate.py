@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.drafts.ledger import Tested
-from cdec.samplers.drafts.levels import Judge, Level
 from cdec.samplers.drafts.proposals import Proposal, propose
-from cdec.samplers.drafts.verify import Verifier
+from cdec.samplers.drafts.verify import Judge, Level, Verifier
 from cdec.samplers.walks.candidates import Candidates, Recorder
 from cdec.samplers.walks.decoding import step_on
 from cdec.samplers.walks.frontier import Frontier
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from cdec.samplers.drafts.run import DraftRun
     from cdec.samplers.walks.batch import Batch
     from cdec.samplers.walks.events import SampledEvents
+    from cdec.samplers.walks.frontier import Step
     from cdec.samplers.walks.randomness import CandidateUniforms
-    from cdec.samplers.walks.step import Step
 
 
 def speculate_on(

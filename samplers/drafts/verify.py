@@ -1,27 +1,170 @@
 """Verification of a level of proposals: which are accepted, and what is taken where one is not.
 
 Lossless (Leviathan et al. 2023, Chen et al. 2023): a drafted event is accepted with probability
-min(1, q / p), else one is drawn from (q - p)+; p and q are masked and renormalised alike. A guess
-without a law is accepted if the target draws the same with its own number: its acceptance and law
-are those of a one-hot p, and the texts are those of decoding without a draft.
+min(1, q / p), else one is drawn from (q - p)+; p and q are masked and renormalised alike. The law
+claimed for a drafted event is the law it was drawn from: the draft's scores over the same allowed
+ids, renormalised. A guess without a law is accepted if the target draws the same with its own
+number: its acceptance and law are those of a one-hot p, and the texts are those of decoding without
+a draft. All end ids are one event, the last of each list. Arithmetic is float64 whatever the
+scores.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.native import library
-from cdec.samplers.drafts import verify_kernels as kernels
-from cdec.samplers.drafts.levels import Level, Verdict
+from cdec.samplers.drafts import proposals
 from cdec.samplers.walks import events
-from cdec.samplers.walks.allowed import AllowedIds, allowed_ids, host_scores
 from cdec.samplers.walks.decoding import Chooser, chooser
+from cdec.samplers.walks.events import (
+    NONE,
+    AllowedIds,
+    SampledEvents,
+    allowed_ids,
+    host_scores,
+    log_residual,
+)
+from cdec.samplers.walks.frontier import Step
 from cdec.samplers.walks.randomness import TEST, CandidateUniforms
-from cdec.samplers.walks.step import Step
+
+PLAIN, ONE_HOT, DRAWN = 0, 1, 2
+"""What stands against the target: nothing, so its own law is drawn from; a sure guess; a draw."""
+
+SPENT = 1.0 - 1e-9
+"""Share of a limit from which it counts as spent: ``solve`` leaves a little for rounding."""
+
+
+class Law(NamedTuple):
+    """Scores of a model: float[M, V] rows, and their float64[M] log normalisers, as in ``Step``."""
+
+    scores: Any
+    log_normalizer: NDArray[np.float64]
+
+
+class AllowedLists(NamedTuple):
+    """Sorted lists of allowed ids, int64[L + 1] and int32[...]; end ids, int64[...] and bool[V]."""
+
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    end_ids: NDArray[np.int64]
+    is_end: NDArray[np.bool_]
+
+
+class TestedNodes(NamedTuple):
+    """The S nodes at which something was proposed, and the T walks that are tested there.
+
+    rows: int64[S] of the target. list_of: int64[S]. log_end: float64[S] of the target.
+    starts: int64[S + 1] and walks: int64[T]: the tested walks by node.
+    """
+
+    rows: NDArray[np.int64]
+    list_of: NDArray[np.int64]
+    log_end: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    walks: NDArray[np.int64]
+
+
+class Proposed(NamedTuple):
+    """The proposals to W walks: int64[W] rows of the draft's law, -1 for a one-hot law; events."""
+
+    laws: NDArray[np.int64]
+    events: NDArray[np.int64]
+
+
+class Numbers(NamedTuple):
+    """Uniforms of W walks, float64[W]: of the tests and of draws; limits in nats, 0 is lossless."""
+
+    tests: NDArray[np.float64]
+    picks: NDArray[np.float64]
+    limits: NDArray[np.float64]
+
+
+class Chosen(NamedTuple):
+    """The events of W walks: int64[W] tokens and float64[W] log P."""
+
+    tokens: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+
+
+class Judged(NamedTuple):
+    """What became of the proposals to W walks.
+
+    accepted: bool[W]. log_ratio: float64[W] log of target over aim at the event. spent: float64[W]
+    min(limit, KL(target || draft)). charged: float64[W] KL(target || aim).
+    """
+
+    accepted: NDArray[np.bool_]
+    log_ratio: NDArray[np.float64]
+    spent: NDArray[np.float64]
+    charged: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The proposals to the W walks of a step, in their order; none where ``kinds`` is PLAIN.
+
+    Attributes:
+        kinds: int64[W] PLAIN, ONE_HOT (a guess) or DRAWN. events: int64[W]. rows: int64[W].
+        scores, log_normalizer: Of the draft, as in ``Proposal``.
+        forced: bool[W] whether the constraint leaves nothing else.
+    """
+
+    kinds: NDArray[np.int64]
+    events: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    scores: Any
+    log_normalizer: Any
+    forced: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, proposal: proposals.Proposal | None, walks: NDArray[np.int64]) -> Level:
+        """Line a proposal up with the walks (int64[W] of the round, ascending) of a step."""
+        n = len(walks)
+        kinds, said = np.full(n, PLAIN), np.full(n, NONE)
+        rows, forced = np.full(n, -1), np.zeros(n, np.bool_)
+        scores, log_normalizer = np.zeros((0, 1)), np.zeros(0)
+        if proposal is not None and n:
+            place = np.searchsorted(proposal.walks, walks)
+            place = np.minimum(place, len(proposal.walks) - 1)
+            at = np.flatnonzero(proposal.walks[place] == walks)
+            place = place[at]
+            own = proposal.kinds[place]
+            kinds[at] = np.where(own == proposals.DRAWN, DRAWN, ONE_HOT)
+            forced[at] = own == proposals.FORCED
+            said[at], rows[at] = proposal.events[place], proposal.rows[place]
+            scores, log_normalizer = proposal.scores, proposal.log_normalizer
+        return cls(kinds, said, rows, scores, log_normalizer, forced)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a level, W walks at N nodes.
+
+    Attributes:
+        chosen: The events taken.
+        accepted: bool[W] whether the walk's proposal was taken.
+        log_ratio: float64[W] log of the target's law over the law aimed at, at the event.
+        spent: float64[W] min(limit, KL(target || draft)) in nats where a proposal was verified.
+        charged: float64[W] KL(target || law aimed at) there.
+    """
+
+    chosen: SampledEvents
+    accepted: NDArray[np.bool_]
+    log_ratio: NDArray[np.float64]
+    spent: NDArray[np.float64]
+    charged: NDArray[np.float64]
+
+
+class Judge(Protocol):
+    """Chooses the events of a step of which some were proposed."""
+
+    def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
+        """Return the events of the walks ``alive`` (int64[W]), and which proposals they took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +180,7 @@ class Comparer:
     def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
         """Choose the next event of every walk of an evaluated step."""
         chosen, none = self.choose(step, alive), np.zeros(len(alive))
-        proposed = level.kinds != kernels.PLAIN
+        proposed = level.kinds != PLAIN
         return Verdict(chosen, proposed & (chosen.tokens == level.events), none, none, none)
 
 
@@ -75,9 +218,9 @@ class Verifier:
             ModelError: Scores of the target hold NaN.
         """
         none = np.zeros(len(alive))
-        is_drawn = level.kinds == kernels.DRAWN
+        is_drawn = level.kinds == DRAWN
         if self.guesses_have_law:
-            is_drawn = is_drawn | ((level.kinds == kernels.ONE_HOT) & ~level.forced)
+            is_drawn = is_drawn | ((level.kinds == ONE_HOT) & ~level.forced)
         if self.uniforms is None or not is_drawn.any():
             return Comparer(chooser(self.uniforms)).judge(step, alive, level)
         return self._tested(step, alive, level, is_drawn, none if limits is None else limits)
@@ -94,7 +237,7 @@ class Verifier:
         if self.uniforms is None or self.tests is None:  # the caller has seen to it
             raise RuntimeError("a ratio test without random numbers")
         picks, tests = (source.at(step.depth, alive) for source in (self.uniforms, self.tests))
-        kinds = np.where(is_drawn, level.kinds, kernels.PLAIN)
+        kinds = np.where(is_drawn, level.kinds, PLAIN)
         numbers = tests, picks, limits
         if step.nodes.batch.on_host:
             verdict = on_host(step, level, kinds, numbers)
@@ -103,7 +246,7 @@ class Verifier:
 
             verdict = verify_torch.on_device(step, level, kinds, numbers)
         events.require_numbers(verdict.chosen)
-        guessed = (level.kinds == kernels.ONE_HOT) & ~is_drawn
+        guessed = (level.kinds == ONE_HOT) & ~is_drawn
         same = guessed & (verdict.chosen.tokens == level.events)
         np.logical_or(verdict.accepted, same, out=verdict.accepted)
         return verdict
@@ -127,10 +270,10 @@ def on_host(
     chosen = events.sample_allowed(step, (scores, log_normalizer), allowed, picks)
     none = np.zeros(len(picks))
     verdict = Verdict(chosen, none > 0.0, none, none.copy(), none.copy())
-    tested = np.flatnonzero(kinds != kernels.PLAIN)
+    tested = np.flatnonzero(kinds != PLAIN)
     if not tested.size:
         return verdict
-    laws = np.where(kinds == kernels.DRAWN, level.rows, -1)
+    laws = np.where(kinds == DRAWN, level.rows, -1)
     # By node, and walks that share a law of the draft side by side.
     tested = tested[np.lexsort((laws[tested], step.walk_node[tested]))]
     nodes, starts = np.unique(step.walk_node[tested], return_index=True)
@@ -139,14 +282,14 @@ def on_host(
     starts = np.append(starts, tested.size)
     judged = verdict.accepted, verdict.log_ratio, verdict.spent, verdict.charged
     library.verify(
-        kernels.Law(scores, log_normalizer),
-        kernels.AllowedLists(offsets, ids, *ends),
-        kernels.TestedNodes(step.rows[nodes], list_of, chosen.log_end[nodes], starts, tested),
+        Law(scores, log_normalizer),
+        AllowedLists(offsets, ids, *ends),
+        TestedNodes(step.rows[nodes], list_of, chosen.log_end[nodes], starts, tested),
         _draft_law(level, scores.dtype),
-        kernels.Proposed(laws, level.events),
-        kernels.Numbers(tests, picks, limits),
-        kernels.Chosen(chosen.tokens, chosen.log_p),
-        kernels.Judged(*judged),
+        Proposed(laws, level.events),
+        Numbers(tests, picks, limits),
+        Chosen(chosen.tokens, chosen.log_p),
+        Judged(*judged),
     )
     return verdict
 
@@ -164,11 +307,35 @@ def _lists(
     return list_of[nodes], offsets, ids
 
 
-def _draft_law(level: Level, dtype: Any) -> kernels.Law:
+def _draft_law(level: Level, dtype: Any) -> Law:
     """Return a draft's scores as the kernels read them."""
     scores, log_normalizer = level.scores, np.asarray(level.log_normalizer, np.float64)
     if not len(scores):
         scores = np.zeros((1, 1), dtype)
     if not isinstance(scores, np.ndarray):
         scores = scores.detach().numpy()
-    return kernels.Law(np.ascontiguousarray(scores), log_normalizer)
+    return Law(np.ascontiguousarray(scores), log_normalizer)
+
+
+class LearningVerifier:
+    """Verifies proposals without loss, and says the residual mass of every prefix.
+
+    Args:
+        uniforms: Of the candidates that walk now; their constraints must be known.
+    """
+
+    def __init__(self, uniforms: CandidateUniforms) -> None:
+        self._verifier = Verifier(uniforms)
+        self._taken: dict[int, set[int]] = {}
+
+    def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
+        """Choose the next events; ``log_residual`` leaves out all tokens drawn there so far."""
+        verdict = self._verifier.judge(step, alive, level)
+        contexts = step.nodes.context.tolist()
+        pairs = zip(step.walk_node.tolist(), verdict.chosen.tokens.tolist(), strict=True)
+        for node, token in pairs:
+            if token >= 0:
+                self._taken.setdefault(contexts[node], set()).add(token)
+        taken = [sorted(self._taken.get(context, ())) for context in contexts]
+        chosen = replace(verdict.chosen, log_residual=log_residual(step, taken))
+        return replace(verdict, chosen=chosen)

@@ -16,15 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from cdec.samplers.drafts.levels import Level, Verdict
-from cdec.samplers.drafts.verify_kernels import DRAWN, PLAIN, SPENT
-from cdec.samplers.mentored.torch_solver import measure, solve_rows, values
-from cdec.samplers.walks.categorical_kernels import END
-from cdec.samplers.walks.events import SampledEvents
+from cdec.samplers.drafts.verify import DRAWN, PLAIN, SPENT, Level, Verdict
+from cdec.samplers.mentored import measure, solve_rows, values
+from cdec.samplers.walks.events import END, SampledEvents
 from cdec.samplers.walks.events_torch import Options, invert, masked_log_p, slices
 
 if TYPE_CHECKING:
-    from cdec.samplers.walks.step import Step
+    from cdec.samplers.walks.frontier import Step
 
 _WORKSPACE_BYTES = 1 << 30
 _LOSSLESS_COLUMNS, _SOLVER_COLUMNS = 8, 32

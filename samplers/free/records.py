@@ -1,4 +1,4 @@
-"""What becomes of the parts of a text: one sample."""
+"""Records of texts whose parts are drawn: one sample each."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from cdec.core.sample import (
     Sample,
     read_value,
 )
-from cdec.samplers.free.text import COSTS, FreeDraw, Region
-from cdec.samplers.loops.finder import loop_warnings
+from cdec.samplers.free.draws import COSTS, FreeDraw, Region
+from cdec.samplers.loops import loop_warnings
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary

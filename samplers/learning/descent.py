@@ -1,34 +1,198 @@
-"""Descent: walks that go down the visited part of a prefix tree, each event by P * c.
+"""Descents: walks that go down the visited part of a prefix tree, each event by P * c.
 
 The tree is frozen meanwhile. A walk ends where a text ended before, or leaves at a token that
 nobody took: from there it goes on as masked decoding (``decoding.walk_on``), since c is 1 where
 nobody was. Compiled walks pause where a node's vector is missing; all such nodes are evaluated
 together (ASAp, arXiv 2405.21047, equation 5).
+
+A vector holds the mass of each allowed id of a node times exp(-shift), zero where the id leads to a
+visited child, and the sums of its blocks. The shift is such that their sum is above 1e-250, if
+anything is left: once the likeliest ids are children, what is left may be e^-2000 of them and all
+the valid mass there is. Vectors are kept in a byte-bounded cache: two halves of an arena take
+turns: when one is full the other is emptied and filled next, so what was built last stays. Whatever
+is dropped can be built again; the tree's bounds do not need it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
 from cdec.core.native import library
-from cdec.samplers.learning import descent_kernels as kernels
-from cdec.samplers.learning.descent_kernels import DRY, ENDED, LEFT, MISSING
-from cdec.samplers.learning.descent_kernels import STUCK as NO_MASS
-from cdec.samplers.learning.tree.kernels import EVALUATED, EXACT, NIL, TERMINAL, VISITED
-from cdec.samplers.learning.tree.prefix_tree import NOBODY
-from cdec.samplers.learning.vectors import Vectors
-from cdec.samplers.walks.allowed import allowed_ids, host_scores
+from cdec.samplers.prefix_tree import EVALUATED, EXACT, NIL, NOBODY, TERMINAL, VISITED, PrefixTree
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Recorder
-from cdec.samplers.walks.categorical_kernels import Ends
 from cdec.samplers.walks.decoding import finish_done
-from cdec.samplers.walks.frontier import Frontier
+from cdec.samplers.walks.events import Ends, allowed_ids, host_scores
+from cdec.samplers.walks.frontier import Frontier, Step
 from cdec.samplers.walks.randomness import CandidateUniforms
-from cdec.samplers.walks.step import Step
+
+BLOCK = 256
+"""Entries whose sum is kept, so that a draw looks into one block only."""
+MISSING, ENDED, LEFT, DRY, NO_MASS = 0, 1, 2, 3, 4
+"""How a descent pauses or ends: no vector here; the end event or a terminal child; an unvisited
+token; no uniforms left in the block; no mass."""
+
+
+class Slots(NamedTuple):
+    """Where the vector of each slot lies in the pool, int64, and its shift, float64."""
+
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    first_block: NDArray[np.int64]
+    shift: NDArray[np.float64]
+
+
+class Pool(NamedTuple):
+    """The vectors one after the other: allowed ids (int32), masses and sums of blocks (float64)."""
+
+    ids: NDArray[np.int32]
+    masses: NDArray[np.float64]
+    blocks: NDArray[np.float64]
+
+
+class Asked(NamedTuple):
+    """Nodes whose vectors are to be stored, n of them, and what the model and the mask say there.
+
+    nodes, rows, lists: int64[n] contexts, their rows in the scores, and their lists. scores:
+    float[M, V]. log_normalizer: float64[M]. offsets: int64[L + 1] and allowed: int32[...]: the
+    lists, each sorted.
+    """
+
+    nodes: NDArray[np.int64]
+    scores: Any
+    log_normalizer: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    lists: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    allowed: NDArray[np.int32]
+
+
+class Descending(NamedTuple):
+    """Columns of W walks: node, tokens drawn and log P so far; how they leave the tree, and status.
+
+    node, depth, token: int64[W]. log_p, log_edge: float64[W]. status: uint8[W], MISSING, ENDED,
+    LEFT, DRY or STUCK.
+    """
+
+    node: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    token: NDArray[np.int64]
+    log_edge: NDArray[np.float64]
+    status: NDArray[np.uint8]
+
+
+_IDS_PER_BLOCK = 16
+"""Allowed ids for which one block sum is set aside: short vectors have a block as well."""
+_BLOCKS_PER_VECTOR = 2
+_ID_BYTES = 12 + (8 + 32 / _BLOCKS_PER_VECTOR) / _IDS_PER_BLOCK
+"""Bytes of one allowed id: its number, its mass, its share of block sums and slots."""
+
+
+class Vectors:
+    """The cache, and the column ``slot`` of the tree that finds a node's vector in it.
+
+    Args:
+        tree: Whose nodes.
+        budget: Bytes of both halves together; a single vector may always be held.
+
+    Attributes:
+        slots: ``start``, ``length``, ``first_block`` (int64) and ``shift`` (float64) by slot.
+        pool: ``ids`` int32, ``values`` and ``blocks`` float64: the arena.
+    """
+
+    def __init__(self, tree: PrefixTree, budget: int) -> None:
+        self._tree = tree
+        self._owners: list[list[NDArray[np.int64]]] = [[], []]
+        self._half = 0
+        tree.add_column("slot", np.int32, NIL)
+        self._allot(max(1024, int(budget / _ID_BYTES / 2)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arena and of the slots; the system gives them as they are written to."""
+        arrays: tuple[NDArray[Any], ...] = (*self.slots, *self.pool)
+        return sum(array.nbytes for array in arrays)
+
+    def fitting(self, lengths: NDArray[np.int64]) -> int:
+        """Return how many vectors of these lengths, the first ones, half the arena can take."""
+        by_ids = np.searchsorted(np.cumsum(lengths), self._sizes[0], side="right")
+        by_blocks = np.searchsorted(np.cumsum(_blocks(lengths)), self._sizes[1], side="right")
+        return max(1, int(min(by_ids, by_blocks)))
+
+    def build(self, asked: Asked, lengths: NDArray[np.int64]) -> bool:
+        """Store vectors of nodes that have none; older ones are dropped where needed.
+
+        Args:
+            asked: Distinct nodes, no more than ``fitting`` says, and what is known there.
+            lengths: int64[n] allowed ids of each.
+
+        Returns:
+            False if the scores hold NaN.
+        """
+        numbers = self._reserve(asked.nodes, lengths)
+        tree = self._tree
+        tree["slot"][asked.nodes] = numbers
+        stored = library.vectors_build(
+            asked, numbers, tree.nodes, tree["token"], self.slots, self.pool
+        )
+        return bool(stored)
+
+    def _reserve(self, nodes: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give each node a slot and a place in the arena."""
+        blocks = _blocks(lengths)
+        wanted = np.array([lengths.sum(), blocks.sum(), len(nodes)])
+        if np.any(wanted > self._sizes):
+            # One vector longer than half the arena: a larger arena.
+            self._drop()
+            self._drop()
+            self._allot(2 * int(wanted[0]))
+        elif np.any(self._used + wanted > self._sizes):
+            self._drop()
+        ids, first, slot = (self._half * self._sizes + self._used).tolist()
+        self._used += wanted
+        numbers: NDArray[np.int64] = slot + np.arange(len(nodes))
+        start, length, first_block, _ = self.slots
+        start[numbers] = ids + np.cumsum(lengths) - lengths
+        first_block[numbers] = first + np.cumsum(blocks) - blocks
+        length[numbers] = lengths
+        self._owners[self._half].append(nodes)
+        return numbers
+
+    def _drop(self) -> None:
+        """Turn to the other half, emptied."""
+        self._half = 1 - self._half
+        for nodes in self._owners[self._half]:
+            self._tree["slot"][nodes] = NIL
+        self._owners[self._half] = []
+        self._used = np.zeros(3, np.int64)
+
+    def _allot(self, ids: int) -> None:
+        """Allot an arena of two halves of ``ids`` allowed ids each."""
+        blocks = ids // _IDS_PER_BLOCK + _BLOCKS_PER_VECTOR
+        # Of each half: allowed ids, block sums, slots.
+        self._sizes = np.array([ids, blocks, blocks // _BLOCKS_PER_VECTOR])
+        self._used = np.zeros(3, np.int64)
+        self._half = 0
+        slots = 2 * int(self._sizes[2])
+        self.slots = Slots(
+            start=np.empty(slots, np.int64),
+            length=np.empty(slots, np.int64),
+            first_block=np.empty(slots, np.int64),
+            shift=np.empty(slots),
+        )
+        self.pool = Pool(np.empty(2 * ids, np.int32), np.empty(2 * ids), np.empty(2 * blocks))
+
+
+def _blocks(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the block sums of vectors of these lengths, and room for the kernel's last one."""
+    return lengths // BLOCK + _BLOCKS_PER_VECTOR
+
 
 _SCORES_BYTES = 128 << 20
 """Bytes of scores that one evaluation of missing vectors may ask for."""
@@ -42,7 +206,7 @@ class Walks:
         request: int64[W]. draw: int64[W] number of the candidate.
         node: int64[W] context. depth: int64[W] tokens drawn. log_p: float64[W].
         token: int64[W], log_edge: float64[W]: the unvisited token that a walk leaves by.
-        status: uint8[W] as in ``descent_kernels``.
+        status: uint8[W] as in ``Descending``.
     """
 
     request: NDArray[np.int64]
@@ -55,9 +219,9 @@ class Walks:
     status: NDArray[np.uint8]
 
     @property
-    def descending(self) -> kernels.Descending:
+    def descending(self) -> Descending:
         """The columns that a descent reads and writes."""
-        return kernels.Descending(*(getattr(self, name) for name in kernels.Descending._fields))
+        return Descending(*(getattr(self, name) for name in Descending._fields))
 
     @classmethod
     def at_roots(cls, batch: Batch, request: NDArray[np.int64], draw: NDArray[np.int64]) -> Walks:
@@ -191,7 +355,7 @@ class Descent:
         fitting = slice(self.vectors.fitting(lengths))
         known = scores, log_normalizer, step.rows[fitting]
         mine = lists[fitting], allowed.offsets, allowed.ids
-        asked = kernels.Asked(step.nodes.context[fitting], *known, *mine)
+        asked = Asked(step.nodes.context[fitting], *known, *mine)
         normal = self.vectors.build(asked, lengths[fitting])
         if not normal:
             raise ModelError(

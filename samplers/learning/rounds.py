@@ -21,12 +21,12 @@ from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, Recorder
 from cdec.samplers.walks.decoding import Chooser, walk_on
 from cdec.samplers.walks.events import SampledEvents
+from cdec.samplers.walks.frontier import Step
 from cdec.samplers.walks.randomness import CandidateUniforms
-from cdec.samplers.walks.step import Step
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.base import Draft
-    from cdec.samplers.learning.saved.file import TreeFile
+    from cdec.samplers.learning.saved import TreeFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from cdec.core.models.base import LanguageModel
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
 from cdec.samplers.drafts.ledger import PASSED_OVER, TARGET_CALLS, Ledger
-from cdec.samplers.drafts.model_draft import ModelDrafting
+from cdec.samplers.drafts.models import ModelDrafting
 from cdec.samplers.drafts.run import DraftRun, opened
 from cdec.samplers.lookahead.run import Lookahead, Planner
 from cdec.samplers.options import COUNTS, LOOKUP

@@ -1,17 +1,228 @@
-"""ClassifierReward: the probability of a label under a sequence-classification model."""
+"""Rewards by a sequence-classification model: the probability of a label for a text, or a pair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import Notice, UsageError
+from cdec.core.errors import ModelError, Notice, RewardError, UsageError
+from cdec.core.models.loading import (
+    load_tokenizer,
+    model_errors,
+    quiet,
+    resolve_device,
+    resolve_dtype,
+)
+from cdec.core.models.repositories.trust import Repository, open_repository
+from cdec.core.models.wrapping import context_length_of
 from cdec.samplers.rewards.base import Asked, Record, Reward, known_prompts
-from cdec.samplers.rewards.classifier_input import Row, encoded, encoded_pairs
-from cdec.samplers.rewards.classifier_loading import ClassifierModel, label_index, load_classifier
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierModel:
+    """A classification model and its tokenizer.
+
+    Attributes:
+        module: The transformers model, in evaluation mode.
+        tokenizer: Its fast tokenizer.
+        context_length: Tokens it takes, special ones included; None is no bound.
+        pad_id: Padding token, None if it has none.
+        start_id: What an empty text is scored as; None if there is no such token.
+        is_multi_label: Whether each label has a probability of its own.
+        labels: Names, by number.
+    """
+
+    module: Any
+    tokenizer: Any
+    context_length: int | None
+    pad_id: int | None
+    start_id: int | None
+    is_multi_label: bool
+    labels: tuple[str, ...]
+
+
+def load_classifier(
+    name: str, device: str, dtype: str | None, revision: str | None
+) -> ClassifierModel:
+    """Load a classifier; its own code never runs and pickled weights are not read.
+
+    Raises:
+        ModelError: Not found, no classifier, or one whose head was not trained.
+        TrustError: It wants to run code, or has pickled weights only.
+        UsageError: No such device or dtype.
+    """
+    with quiet():
+        device = resolve_device(device)
+        repository = open_repository(name, revision, False, False)
+        module = _load_module(repository, resolve_dtype(dtype, device, None))
+        tokenizer = load_tokenizer(repository, None)
+    module.eval()
+    module.requires_grad_(False)
+    module.to(device)
+    config = module.config
+    pad_id = config.pad_token_id if config.pad_token_id is not None else tokenizer.pad_token_id
+    # subtle: decoders read the last token that is not this id, and refuse batches without one;
+    # no token is -1, so rows of one length are read at their end.
+    config.pad_token_id = -1 if pad_id is None else pad_id
+    starts = (tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id)
+    return ClassifierModel(
+        module,
+        tokenizer,
+        context_length_of(config),
+        pad_id,
+        next((start for start in starts if start is not None), None),
+        config.problem_type == "multi_label_classification",
+        tuple(str(config.id2label[number]) for number in range(config.num_labels)),
+    )
+
+
+def label_index(model: ClassifierModel, label: str | int | None) -> int:
+    """Return the number of the wanted label; None is the last one.
+
+    Raises:
+        UsageError: The model has no such label.
+    """
+    count = len(model.labels)
+    if label is None:
+        return count - 1
+    text = str(label).casefold()
+    names = [name.casefold() for name in model.labels]
+    if text in names:
+        return names.index(text)
+    if text.isdecimal() and int(text) < count:
+        return int(text)
+    raise UsageError(
+        f"the reward's model has no label {label!r}",
+        hint=f"its labels: {', '.join(model.labels)}, or 0 to {count - 1}",
+        option="label",
+    )
+
+
+def _load_module(repository: Repository, dtype: Any) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    with model_errors("reward model", repository.name, repository.away):
+        module, loading = AutoModelForSequenceClassification.from_pretrained(
+            repository.name,
+            dtype=dtype,
+            output_loading_info=True,
+            **repository.arguments,
+            **repository.weight_arguments(),
+        )
+        # subtle: transformers fills missing weights with random numbers, and only warns.
+        missing = sorted(loading["missing_keys"])
+        if missing:
+            raise ModelError(
+                f"{repository.name} is no trained classifier: it has no weights {missing[0]}",
+                hint="Give a model that was trained for sequence classification.",
+                name=repository.name,
+            )
+    return module
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One input of the model.
+
+    Attributes:
+        ids: Tokens, special ones included.
+        types: Of each token, which of the pair's texts it belongs to, for models that read this.
+        length: Tokens there would be if none had been left out.
+    """
+
+    ids: list[int]
+    types: list[int] | None
+    length: int
+
+
+def encoded(model: ClassifierModel, texts: Sequence[str]) -> list[Row]:
+    """Return the tokens of texts, the last ones that fit into the model's context.
+
+    Raises:
+        RewardError: An empty text, for a model without a token to start from.
+    """
+    return [_row(model, *each) for each in _tokenized(model, list(texts), None)]
+
+
+def encoded_pairs(
+    model: ClassifierModel, prompts: Sequence[Asked], texts: Sequence[str]
+) -> list[Row]:
+    """Return the tokens of pairs, framed as the tokenizer frames pairs.
+
+    A pair longer than the model's context loses the beginning of its prompt, and then that of its
+    text. Of chat messages the contents are read, a line each.
+
+    Raises:
+        RewardError: Both empty, for a model without a token to start from.
+    """
+    firsts = [_text_of(prompt) for prompt in prompts]
+    return [_row(model, *each) for each in _tokenized(model, firsts, list(texts))]
+
+
+def _tokenized(
+    model: ClassifierModel, firsts: list[str], seconds: list[str] | None
+) -> list[tuple[list[int], list[int] | None, list[int | None]]]:
+    """Return of each input its tokens, their types, and which text each is of; None: of neither."""
+    if not firsts:
+        return []
+    # What is spelled like a special token stays text.
+    found: Any = model.tokenizer(
+        firsts,
+        seconds,
+        add_special_tokens=True,
+        split_special_tokens=True,
+        truncation=False,
+        verbose=False,
+    )
+    types = found.get("token_type_ids") if seconds is not None else None
+    return [
+        (ids, None if types is None else types[row], found.sequence_ids(row))
+        for row, ids in enumerate(found["input_ids"])
+    ]
+
+
+def _row(
+    model: ClassifierModel, ids: list[int], types: list[int] | None, owners: list[int | None]
+) -> Row:
+    """Leave out what does not fit: the beginning of the first text, then that of the second."""
+    length = len(ids)
+    excess = 0 if model.context_length is None else max(0, length - model.context_length)
+    if excess:
+        order = [at for text in (0, 1) for at, owner in enumerate(owners) if owner == text]
+        left_out = set(order[:excess])
+        kept = [at for at in range(length) if at not in left_out]
+        # A context shorter than the special tokens themselves.
+        kept = kept[-(length - excess) :]
+        ids = [ids[at] for at in kept]
+        types = None if types is None else [types[at] for at in kept]
+    if not ids:
+        if model.start_id is None:
+            raise RewardError(
+                "the model has no token that an empty text could start with",
+                hint="Use a classifier whose tokenizer has a beginning or end token.",
+            )
+        ids, types = [model.start_id], None if types is None else [0]
+    return Row(ids, types, length)
+
+
+def _text_of(prompt: Asked) -> str:
+    """Return a prompt as one text: of messages the contents, a line each."""
+    if isinstance(prompt, str):
+        return prompt
+    return "\n".join(_content_of(message) for message in prompt)
+
+
+def _content_of(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) else []
+    return "".join(str(part.get("text", "")) for part in parts)
+
 
 _PAIR = "pair:"
 

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.options import Option
 from cdec.samplers.learning.rounds import Rounds
-from cdec.samplers.learning.saved.file import TreeFile
-from cdec.samplers.learning.tree.kernels import EVALUATED, IN_RUN
+from cdec.samplers.learning.saved import TreeFile
 from cdec.samplers.options import (
     DEFAULT_MAX_WALKS,
     DEFAULT_ROUND,
@@ -34,6 +33,7 @@ from cdec.samplers.options import (
     TREE_CACHE,
     UNTIL_CONVERGED,
 )
+from cdec.samplers.prefix_tree import EVALUATED, IN_RUN
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass_upper, rising
 from cdec.samplers.walks.selection import candidate_uniforms, draw_candidates

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from cdec.core.errors import CdecError
 from cdec.core.models.watching import clock, watched
 from cdec.core.record_fields.shown import TraceLines
-from cdec.samplers.rewards.samples import asked_of
-from cdec.samplers.scoring.paths import CHUNK_BYTES
-from cdec.samplers.scoring.walk import Nodes, walk
-from cdec.samplers.walks.allowed import allowed_ids, host_scores
+from cdec.samplers.rewards.base import asked_of
+from cdec.samplers.scoring.paths import CHUNK_BYTES, Nodes, walk
 from cdec.samplers.walks.candidates import COMPLETE, STUCK
-from cdec.samplers.walks.step import Step
+from cdec.samplers.walks.events import allowed_ids, host_scores
+from cdec.samplers.walks.frontier import Step
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel

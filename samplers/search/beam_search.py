@@ -7,24 +7,64 @@ search stops when no live hypothesis can still beat its worst kept text.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.search.hypotheses import Hypotheses
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, LOOP, STUCK, Candidates, concatenate
 from cdec.samplers.walks.decoding import note_step
 from cdec.samplers.walks.events import END, NONE, BestEvents, SampledEvents
-from cdec.samplers.walks.frontier import Frontier
+from cdec.samplers.walks.frontier import Frontier, Step
 from cdec.samplers.walks.randomness import CandidateUniforms
-from cdec.samplers.walks.step import Step
 
 if TYPE_CHECKING:
-    from cdec.samplers.loops.watch import LoopWatch
+    from cdec.samplers.loops import LoopWatch
+
+
+@dataclass(frozen=True, slots=True)
+class Hypotheses:
+    """H partial or whole texts.
+
+    Attributes:
+        group: int64[H]. tokens: int32[H, depth]. log_p, log_x, log_kept: float64[H] as Candidates.
+        loops: Sees whether they loop; None where nobody asks.
+    """
+
+    group: NDArray[np.int64]
+    tokens: NDArray[np.int32]
+    log_p: NDArray[np.float64]
+    log_x: NDArray[np.float64]
+    log_kept: NDArray[np.float64]
+    loops: LoopWatch | None
+
+    def take(self, rows: NDArray[np.int64]) -> Hypotheses:
+        """Return some of them, in the given order, repetitions welcome."""
+        return Hypotheses(
+            self.group[rows],
+            self.tokens[rows],
+            self.log_p[rows],
+            self.log_x[rows],
+            self.log_kept[rows],
+            None if self.loops is None else self.loops.take(rows),
+        )
+
+    def plus(
+        self, log_p: NDArray[np.float64], log_z: NDArray[np.float64], missed: NDArray[np.float64]
+    ) -> Hypotheses:
+        """Return these after one event each, its token not yet written."""
+        return Hypotheses(
+            self.group,
+            self.tokens,
+            self.log_p + log_p,
+            self.log_x + log_z,
+            self.log_kept + np.log1p(-missed),
+            self.loops,
+        )
+
 
 _CERTAIN = -1e-12
 """log P(event) - log Z above which an event was the only one: no choice was made."""

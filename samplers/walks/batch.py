@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cdec.core.constraint import DONE
 from cdec.core.errors import CdecError, TokenizerMismatchError
 from cdec.core.models.rounding import warped_rounding
-from cdec.samplers.learning.tree.prefix_tree import PrefixTree
+from cdec.samplers.prefix_tree import PrefixTree
 from cdec.samplers.request import MAX_NEW_TOKENS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from cdec.core.constraint import Constraint, Session
     from cdec.core.models.base import LanguageModel
-    from cdec.samplers.loops.watch import LoopWatch
+    from cdec.samplers.loops import LoopWatch
     from cdec.samplers.request import Request
 
 DEFAULT_MAX_NEW_TOKENS = 256
@@ -167,7 +167,7 @@ class Batch:
         if not self.stop_loops:
             return None
         # What nobody asks for compiles nothing, and reads no kernel from the cache.
-        from cdec.samplers.loops.watch import LoopWatch
+        from cdec.samplers.loops import LoopWatch
 
         watch = LoopWatch(self.model.vocabulary, len(request))
         for number in np.unique(request).tolist():

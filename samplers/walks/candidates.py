@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cdec.core.sample import FINISH_COMPLETE, FINISH_DEAD_END, FINISH_LENGTH, FINISH_LOOP
 
 if TYPE_CHECKING:
-    from cdec.samplers.loops.watch import LoopWatch
+    from cdec.samplers.loops import LoopWatch
 
 COMPLETE, LENGTH, LOOP, STUCK = 0, 1, 2, 3
 FINISH_REASONS = (FINISH_COMPLETE, FINISH_LENGTH, FINISH_LOOP, FINISH_DEAD_END)

@@ -13,14 +13,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.learning.tree.prefix_tree import Visit
+from cdec.samplers.prefix_tree import Visit
 from cdec.samplers.walks import events, opportunistic
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, LOOP, STUCK, Candidates, Recorder
 from cdec.samplers.walks.events import END, NONE, BestEvents, SampledEvents
-from cdec.samplers.walks.frontier import Frontier
+from cdec.samplers.walks.frontier import Frontier, Step
 from cdec.samplers.walks.randomness import CandidateUniforms
-from cdec.samplers.walks.step import Step
 
 Chooser: TypeAlias = Callable[[Step, NDArray[np.int64]], SampledEvents]
 """Draws one event for every walk of a step; int64[W] are the walks' rows in the recorder."""

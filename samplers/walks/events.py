@@ -1,26 +1,254 @@
 """Choice of the next events of a step: which ids are allowed, then one event a walk, or the best k.
 
 An *event* is one ordinary token, or the end of the text by any end id. On the CPU the allowed ids
-are gathered and summed by compiled kernels; on a device masks are applied (``events_torch``).
+are gathered and summed by compiled kernels, whose arguments are the tuples below: they work on
+*nodes* (distinct prefixes) with a ragged list of allowed ids, and on the walks that stand at each
+node, so that a node is gathered and summed once however many walks share it. Arithmetic is float64
+whatever the scores. On a device masks are applied (``events_torch``).
+
+With top-M (PPV, arXiv 2504.09135 section 3.2), the model's M most probable ids are verified and
+only those valid are allowed (one end id stands for all of them); where none is, the full mask is
+used. ``missed`` is then the model's mass outside the top M, an upper bound of the allowed mass left
+out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
 from cdec.core.native import library
-from cdec.samplers.walks import categorical_kernels as kernels
-from cdec.samplers.walks.allowed import AllowedIds, allowed_ids, host_scores
-from cdec.samplers.walks.categorical_kernels import END, NONE
-from cdec.samplers.walks.step import Step
+from cdec.samplers.walks.frontier import Step
 
-__all__ = ["END", "NONE", "BestEvents", "SampledEvents", "best", "most_probable", "sample"]
+END = -1
+"""Chosen event: the end of the text, by any end id."""
+NONE = -2
+"""No event has positive mass: a dead end."""
+
+
+class Known(NamedTuple):
+    """The model's scores at N nodes.
+
+    scores: float[M, V]. log_normalizer: float64[M]. rows: int64[N] row of each node.
+    """
+
+    scores: Any
+    log_normalizer: NDArray[np.float64]
+    rows: NDArray[np.int64]
+
+
+class Lists(NamedTuple):
+    """Allowed ids of S of the nodes, which share lists.
+
+    which: int64[S] nodes. lists: int64[S] list of each. offsets: int64[L + 1] and ids: int32[...]:
+    the L lists, each sorted.
+    """
+
+    which: NDArray[np.int64]
+    lists: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]
+
+
+class Ends(NamedTuple):
+    """The end ids: int64[...], and bool[V]."""
+
+    ids: NDArray[np.int64]
+    is_end: NDArray[np.bool_]
+
+
+class Draws(NamedTuple):
+    """W walks by node: int64[N + 1] starts in the order int64[W]; and their uniforms float64[W]."""
+
+    walk_starts: NDArray[np.int64]
+    walk_order: NDArray[np.int64]
+    uniforms: NDArray[np.float64]
+
+
+class Drawn(NamedTuple):
+    """What was drawn for W walks at N nodes.
+
+    tokens: int64[W] a token id, END or NONE. log_p: float64[W] log P of the event under the model,
+    all end ids together. log_z: float64[N] log of the allowed mass, -inf at dead ends, NaN where
+    the scores hold NaN. log_end: float64[N] log of the allowed end ids' mass. log_residual:
+    float64[N] log of the allowed mass without the drawn tokens, a sum over the other ids; or
+    empty, not asked for.
+    """
+
+    tokens: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    log_z: NDArray[np.float64]
+    log_end: NDArray[np.float64]
+    log_residual: NDArray[np.float64]
+
+
+class Best(NamedTuple):
+    """The k best tokens of N nodes.
+
+    tokens: int64[N, k] best first, ties by id, NONE where there are fewer. log_p: float64[N, k],
+    -inf where there are fewer. log_end: float64[N] log of the allowed end ids' mass. log_z:
+    float64[N].
+    """
+
+    tokens: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    log_end: NDArray[np.float64]
+    log_z: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedIds:
+    """Allowed ids of the constrained nodes ``which``; ``free`` nodes allow everything.
+
+    Node ``which[i]`` has the ragged list ``lists[i]``: nodes of equal state share one.
+    """
+
+    which: NDArray[np.int64]
+    lists: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    free: NDArray[np.int64]
+    missed: NDArray[np.float64]
+
+
+def host_scores(step: Step) -> tuple[Any, NDArray[np.float64]]:
+    """Return scores as numpy, viewed where possible, and the normalizers as float64."""
+    scores, normalizer = step.scores, step.log_normalizer
+    if not isinstance(scores, np.ndarray):
+        import torch
+
+        wide = scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
+        scores = wide.detach().cpu().numpy()
+    if not isinstance(normalizer, np.ndarray):
+        normalizer = normalizer.detach().cpu().numpy()
+    return scores, np.ascontiguousarray(normalizer, np.float64)
+
+
+def allowed_ids(
+    step: Step,
+    scores: Any,
+    log_normalizer: NDArray[np.float64],
+    top_m: int | None = None,
+    masked: bool = True,
+) -> AllowedIds:
+    """Ask each session for the ids allowed at its nodes; only end ids at the length limit."""
+    nodes, batch = step.nodes, step.nodes.batch
+    missed = np.zeros(len(step.rows))
+    found = _Lists()
+    if not masked:
+        return found.allowed(np.arange(len(step.rows)), missed)
+    at_limit = nodes.at_limit()
+    for session, group in batch.groups(nodes.request) if batch.masks else []:
+        open_nodes = group[~at_limit[group]]
+        if top_m is not None and top_m < scores.shape[1]:
+            open_nodes, verified, lengths, ids = _verified(
+                session, step, scores, log_normalizer, open_nodes, top_m, missed
+            )
+            found.add(verified, np.arange(verified.size), lengths, ids)
+        if open_nodes.size:
+            states, own = np.unique(
+                batch.to_host(nodes.state[batch.index(open_nodes)]), return_inverse=True
+            )
+            offsets, ids = map(batch.to_host, session.allowed(batch.index(states)))
+            found.add(open_nodes, own.reshape(-1), np.diff(offsets), ids)
+    ending = np.flatnonzero(at_limit)
+    found.add(ending, np.zeros_like(ending), np.array([len(batch.end_ids)]), batch.end_ids)
+    return found.allowed(np.flatnonzero(batch.is_free(nodes.request)), missed)
+
+
+class _Lists:
+    """Ragged lists of allowed ids in the making, and which nodes have them."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, Any, Any, Any]] = []
+        self._count = 0
+
+    def add(
+        self,
+        which: NDArray[np.int64],
+        own: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        ids: NDArray[np.integer[Any]],
+    ) -> None:
+        """Give nodes ``which`` (int64[n]) the lists ``own`` (int64[n]) of those now added."""
+        if not which.size:
+            return
+        self._parts.append((which, own + self._count, lengths, ids))
+        self._count += len(lengths)
+
+    def allowed(self, free: NDArray[np.int64], missed: NDArray[np.float64]) -> AllowedIds:
+        """Return all lists."""
+        which, lists, lengths, ids = zip(*self._parts, strict=True) if self._parts else [()] * 4
+        offsets = np.zeros(self._count + 1, np.int64)
+        np.cumsum(_joined(lengths, np.int64), out=offsets[1:])
+        return AllowedIds(
+            which=_joined(which, np.int64),
+            lists=_joined(lists, np.int64),
+            offsets=offsets,
+            ids=_joined(ids, np.int32),
+            free=free,
+            missed=missed,
+        )
+
+
+def _joined(parts: Sequence[Any], dtype: Any) -> Any:
+    """Concatenate, without a copy where there is one part only."""
+    if len(parts) == 1:
+        return np.asarray(parts[0], dtype)
+    return np.concatenate([np.zeros(0, dtype), *parts], dtype=dtype)
+
+
+def _verified(
+    session: Any,
+    step: Step,
+    scores: Any,
+    log_normalizer: NDArray[np.float64],
+    group: NDArray[np.int64],
+    top_m: int,
+    missed: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Split ``group`` into nodes that need the full mask and nodes with valid ids in their top M.
+
+    Returns:
+        Nodes without any; nodes with some; for the latter their lists' lengths and ids, sorted.
+        Writes ``missed`` of the latter.
+    """
+    batch, rows = step.nodes.batch, step.rows[group]
+    proposed = _top_ids(step.scores, scores, rows, top_m)
+    valid = session.check(step.nodes.state[group], proposed)
+    log_p = scores[rows[:, None], proposed] - log_normalizer[rows, None]
+    # subtle: a valid id of probability zero is no way on.
+    valid = valid & (log_p > -np.inf)
+    some = valid.any(axis=1)
+    top_mass = np.exp(log_p[some].astype(np.float64)).sum(axis=1)
+    missed[group[some]] = np.maximum(0.0, 1.0 - top_mass)
+    proposed, valid = proposed[some], valid[some]
+    # The end is one event: one verified end id brings all end ids in, each in one place.
+    is_end = batch.is_end[proposed]
+    ends = np.broadcast_to(batch.end_ids, (len(proposed), len(batch.end_ids)))
+    may_end = np.broadcast_to((valid & is_end).any(axis=1)[:, None], ends.shape)
+    proposed = np.concatenate([proposed, ends], axis=1)
+    valid = np.concatenate([valid & ~is_end, may_end], axis=1)
+    order = np.argsort(proposed, axis=1)
+    proposed = np.take_along_axis(proposed, order, 1)
+    valid = np.take_along_axis(valid, order, 1)
+    return group[~some], group[some], valid.sum(axis=1), proposed[valid]
+
+
+def _top_ids(original: Any, scores: Any, rows: NDArray[np.int64], top_m: int) -> NDArray[np.int64]:
+    """Return the ``top_m`` ids of highest score of each row, int64[n, M], in no order."""
+    if isinstance(original, np.ndarray):
+        at = scores.shape[1] - top_m
+        return np.argpartition(scores[rows], at, axis=1)[:, at:]
+    import torch
+
+    ids = torch.topk(original[torch.from_numpy(rows)], top_m, dim=1, sorted=False).indices
+    return np.asarray(ids.numpy())
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +345,18 @@ def sample_allowed(
     """
     batch = step.nodes.batch
     count = len(step.rows)
-    drawn = kernels.Drawn(
+    drawn = Drawn(
         tokens=np.empty(len(step.walk_node), np.int64),
         log_p=np.empty(len(step.walk_node)),
         log_z=np.empty(count),
         log_end=np.full(count, -np.inf),
         log_residual=np.full(count if residual else 0, -np.inf),
     )
-    scores = kernels.Known(*known, step.rows)
-    ends = kernels.Ends(batch.end_ids, batch.is_end)
-    draws = kernels.Draws(step.walk_starts, step.walk_order, uniforms)
+    scores = Known(*known, step.rows)
+    ends = Ends(batch.end_ids, batch.is_end)
+    draws = Draws(step.walk_starts, step.walk_order, uniforms)
     if allowed.which.size:
-        lists = kernels.Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
+        lists = Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
         library.sample_ragged(scores, lists, ends, draws, aborting, drawn)
     if allowed.free.size:
         library.sample_dense(scores, allowed.free, ends, draws, drawn)
@@ -166,18 +394,18 @@ def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -
     scores, log_normalizer = host_scores(step)
     allowed = allowed_ids(step, scores, log_normalizer, top_m, masked)
     n = len(step.rows)
-    found = kernels.Best(
+    found = Best(
         np.empty((n, k), np.int64), np.empty((n, k)), log_end=np.empty(n), log_z=np.empty(n)
     )
-    known = kernels.Known(scores, log_normalizer, step.rows)
-    ends = kernels.Ends(batch.end_ids, batch.is_end)
+    known = Known(scores, log_normalizer, step.rows)
+    ends = Ends(batch.end_ids, batch.is_end)
     if allowed.which.size:
-        lists = kernels.Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
+        lists = Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
         library.best_events(known, lists, ends, found)
     everything = np.arange(scores.shape[1], dtype=np.int32)
     span = np.array([0, len(everything)])
     if allowed.free.size:
-        lists = kernels.Lists(allowed.free, np.zeros_like(allowed.free), span, everything)
+        lists = Lists(allowed.free, np.zeros_like(allowed.free), span, everything)
         library.best_events(known, lists, ends, found)
     return require_numbers(BestEvents(*found, allowed.missed))
 
@@ -198,9 +426,9 @@ def log_residual(step: Step, taken: Sequence[Sequence[int]]) -> NDArray[np.float
         return events_torch.log_residual(step, np.repeat(np.arange(len(taken)), counts), flat)
     known = host_scores(step)
     allowed = allowed_ids(step, *known)
-    lists = kernels.Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
+    lists = Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
     residual = np.full(len(step.rows), -np.inf)
-    library.log_residuals(kernels.Known(*known, step.rows), lists, starts, flat, residual)
+    library.log_residuals(Known(*known, step.rows), lists, starts, flat, residual)
     return residual
 
 

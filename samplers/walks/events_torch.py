@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.mask import allocate_mask, unpack_mask
-from cdec.samplers.walks.categorical_kernels import END, NONE
+from cdec.samplers.walks.events import END, NONE
 
 if TYPE_CHECKING:
     import torch
 
-    from cdec.samplers.walks.step import Step
+    from cdec.samplers.walks.frontier import Step
 
 _WORKSPACE_BYTES = 256 << 20
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.learning.tree.bracket import ROUNDING, Bracket
+from cdec.samplers.prefix_tree import ROUNDING, Bracket
 
 LARGEST_ERROR = 1.0
 """Nats: beyond a relative error of 1 the error of a logarithm means nothing (delta method)."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cdec.samplers.walks import events
 from cdec.samplers.walks.events import END, SampledEvents
-from cdec.samplers.walks.step import Step
+from cdec.samplers.walks.frontier import Step
 
 
 def sample(

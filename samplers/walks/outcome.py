@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from cdec.core.record_fields.text_warnings import LEAST_Z, low_z
 from cdec.core.sample import FINISH_BUDGET, Sample
-from cdec.samplers.learning.tree.bracket import Bracket
-from cdec.samplers.learning.tree.kernels import EVALUATED, IN_RUN
-from cdec.samplers.loops.finder import loop_warnings
+from cdec.samplers.loops import loop_warnings
+from cdec.samplers.prefix_tree import EVALUATED, IN_RUN, Bracket
 from cdec.samplers.walks.candidates import COMPLETE, FINISH_REASONS, Candidates
 
 if TYPE_CHECKING:

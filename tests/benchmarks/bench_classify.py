@@ -20,7 +20,7 @@ from cdec.compilers import set_constraint
 from cdec.core import LanguageModel
 from cdec.data.assets import entity_list, evaluation_prompts
 from cdec.samplers import classify
-from cdec.samplers.scoring.label_trie import LabelTrie
+from cdec.samplers.scoring.labels import LabelTrie
 from tests.benchmarks import report
 from tests.benchmarks.setting import Setting, parser_of
 

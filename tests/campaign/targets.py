@@ -18,7 +18,7 @@ from cdec.core.constraint import DEAD
 from cdec.core.errors import CdecError
 from cdec.core.mask import allocate_mask, unpack_mask
 from cdec.samplers.drafts.counts import Counts
-from cdec.samplers.learning.saved import file as saved
+from cdec.samplers.learning import saved
 from tests.campaign.mutants import damaged, edited, edited_json, edited_metadata, resealed
 from tests.campaign.parquet import ParquetTarget
 from tests.campaign.target import Outcome, TargetFile

@@ -8,7 +8,7 @@ import pytest
 
 from cdec.cli.frame.declaration import flag_of, words_of
 from cdec.cli.methods import EXAMPLES
-from cdec.samplers.facts.table import ABOUT
+from cdec.samplers.facts import ABOUT
 from cdec.samplers.registry import METHODS
 
 from .conftest import Runner

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.mentored.solver import mentored_distribution
+from cdec.samplers.mentored import mentored_distribution
 from tests.benchmarks.drafts.common import save
 from tests.benchmarks.report import show
 from tests.benchmarks.setting import Setting

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cdec.samplers.mentored.solver import mentored_distribution, solve
-from cdec.samplers.mentored.torch_solver import solve_rows
+from cdec.samplers.mentored import mentored_distribution, solve, solve_rows
 
 WIDTH = 131_072
 LIMITS = (1e-6, 0.1)

@@ -12,8 +12,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cdec.samplers.rewards.coverage import CoverageReward
-from cdec.samplers.rewards.inflection import is_past, lemma_of, words_of
+from cdec.samplers.rewards.coverage import CoverageReward, is_past, lemma_of, words_of
 from tests.benchmarks.files import read_jsonl
 from tests.conftest import shared_folder
 

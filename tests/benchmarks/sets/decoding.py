@@ -17,8 +17,7 @@ from cdec.core.models.warping import normalizers
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.frontier import Frontier
-from cdec.samplers.walks.step import Step
+from cdec.samplers.walks.frontier import Frontier, Step
 
 Row = tuple[str, str, str]
 

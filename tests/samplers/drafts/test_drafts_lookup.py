@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.samplers.drafts.guesses import LONGEST_MATCH, LookupDrafting
+from cdec.samplers.drafts.counts import LONGEST_MATCH, LookupDrafting
 from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.frontier import Frontier

@@ -13,15 +13,12 @@ from numpy.typing import NDArray
 
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.drafts import verify_torch
-from cdec.samplers.drafts.levels import Level, Verdict
-from cdec.samplers.drafts.verify import on_host
-from cdec.samplers.drafts.verify_kernels import DRAWN, ONE_HOT, PLAIN
+from cdec.samplers.drafts.verify import DRAWN, ONE_HOT, PLAIN, Level, Verdict, on_host
 from cdec.samplers.request import Request
 from cdec.samplers.walks import events_torch
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.categorical_kernels import END, NONE
-from cdec.samplers.walks.frontier import Frontier
-from cdec.samplers.walks.step import Step
+from cdec.samplers.walks.events import END, NONE
+from cdec.samplers.walks.frontier import Frontier, Step
 from tests.laws.toys import toy_set
 from tests.samplers.device_tables import DEVICES, table
 

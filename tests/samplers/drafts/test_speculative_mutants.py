@@ -15,15 +15,14 @@ import pytest
 from numpy.typing import NDArray
 
 from cdec.samplers.drafts import speculate
-from cdec.samplers.drafts import verify_kernels as kernels
-from cdec.samplers.drafts.levels import Level, Verdict
-from cdec.samplers.drafts.model_draft import ModelDrafting
+from cdec.samplers.drafts import verify as kernels
+from cdec.samplers.drafts.models import ModelDrafting
 from cdec.samplers.drafts.proposals import DRAWN, Guess
-from cdec.samplers.drafts.verify import Verifier
+from cdec.samplers.drafts.verify import Level, Verdict, Verifier
 from cdec.samplers.speculative import SpeculativeSampler
 from cdec.samplers.walks import events
+from cdec.samplers.walks.frontier import Step
 from cdec.samplers.walks.randomness import TEST, CandidateUniforms
-from cdec.samplers.walks.step import Step
 from tests.laws.toys import Row
 from tests.samplers.drafts.draft_laws import Rounds, drawn, hasten, p_value
 from tests.samplers.drafts.draft_toys import ENDS, PADDING, Law, Pair, made_pair, pairs

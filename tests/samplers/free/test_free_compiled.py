@@ -14,7 +14,7 @@ from cdec.compilers import grammar_constraint, regex_constraint, schema_constrai
 from cdec.core import FreeText, Vocabulary
 from cdec.core.constraint import Constraint
 from cdec.samplers import SAMPLERS, Request
-from cdec.samplers.free.parts import FreeParts
+from cdec.samplers.free.draws import FreeParts
 from tests.laws.gtest import g_test
 from tests.laws.sessions import own_mask
 from tests.samplers.free.test_free_law import drawn, joint, masked, target

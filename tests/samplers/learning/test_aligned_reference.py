@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cdec.samplers.learning.rounds import Rounds
-from cdec.samplers.learning.tree.prefix_tree import PrefixTree
+from cdec.samplers.prefix_tree import PrefixTree
 from tests.laws.toys import Toy, random_toy, toy_a, toy_b
 from tests.samplers.enumeration import masked, target
 from tests.samplers.learning.aligned_reference import (

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from cdec.samplers.learning.tree.bracket import Bracket
+from cdec.samplers.prefix_tree import Bracket
 
 NAMES = ("probability", "probability_lower", "probability_upper")
 

@@ -14,8 +14,8 @@ from cdec.core.record_fields.text_warnings import described
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS, Request
-from cdec.samplers.learning.budget import FIRST_GUESS
-from cdec.samplers.learning.saved.file import TreeFile
+from cdec.samplers.learning.bookkeeping import FIRST_GUESS
+from cdec.samplers.learning.saved import TreeFile
 from tests.laws.toys import Row, Toy, toy_b
 
 _VOCABULARY = Vocabulary([b"a", b"b", b"c", b""], eos_token_ids=[3], special_token_ids=[3])

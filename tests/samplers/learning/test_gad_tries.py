@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
-from cdec.samplers.learning.tree.prefix_tree import PrefixTree, Visit
+from cdec.samplers.prefix_tree import PrefixTree, Visit
 from tests.conftest import shared_folder
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.samplers.learning.tree.prefix_tree import PrefixTree, Visit
+from cdec.samplers.prefix_tree import PrefixTree, Visit
 
 
 def empty_tree(requests: int = 1) -> PrefixTree:

@@ -11,7 +11,7 @@ import pytest
 from cdec.core.artifacts.read import verify_bytes
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.errors import CdecError
-from cdec.samplers.learning.saved.file import KINDS
+from cdec.samplers.learning.saved import KINDS
 from tests.laws.toys import toy_b
 
 from .tree_files import grown, reloaded

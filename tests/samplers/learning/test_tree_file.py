@@ -18,7 +18,7 @@ from cdec.core.models.tabular import TabularModel
 from cdec.samplers.asap import AsapSampler
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.exact import ExactSampler
-from cdec.samplers.learning.saved.file import TreeFile
+from cdec.samplers.learning.saved import TreeFile
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
 from cdec.samplers.walks.batch import Batch

@@ -16,7 +16,7 @@ from cdec.core.models.transformers.causal import CausalModel
 from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
 from cdec.core.models.transformers.full_forward import FullForwardModel
 from cdec.samplers.exact import ExactSampler
-from cdec.samplers.learning.saved.file import TreeFile
+from cdec.samplers.learning.saved import TreeFile
 from tests.core.models.tiny_models import VOCABULARY, plain_encoder, tiny_module
 from tests.laws.toys import toy_set
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from cdec.samplers.learning.rounds import Rounds
-from cdec.samplers.learning.saved.file import TreeFile
+from cdec.samplers.learning.saved import TreeFile
 from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
 from tests.laws.toys import Toy

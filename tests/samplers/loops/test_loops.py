@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from cdec.core.record_fields.text_warnings import CYCLE, WHITESPACE
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.samplers.loops.finder import find_loops, loop_warnings
-from cdec.samplers.loops.watch import LoopWatch
+from cdec.samplers.loops import LoopWatch, find_loops, loop_warnings
 from tests.laws.sizes import heavy_or
 
 from .loop_reference import all_loops, first_loop

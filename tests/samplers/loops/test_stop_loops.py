@@ -17,7 +17,7 @@ from cdec.core.record_fields.text_warnings import CYCLE
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
-from cdec.samplers.learning.saved.file import TreeFile
+from cdec.samplers.learning.saved import TreeFile
 from cdec.samplers.registry import METHODS
 from cdec.samplers.request import Request
 from tests.laws.gtest import g_test

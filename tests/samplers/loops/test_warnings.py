@@ -14,7 +14,7 @@ from cdec.core.record_fields.text_warnings import BUDGET, LEAST_Z, LOW_Z, descri
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
-from cdec.samplers.learning.saved.file import TreeFile
+from cdec.samplers.learning.saved import TreeFile
 from cdec.samplers.registry import METHODS
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.trace import Tracer

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cdec.samplers.mentored.solver import solve
+from cdec.samplers.mentored import solve
 
 Law = NDArray[np.float64]
 DRAFT = np.array([0.4, 0.3, 0.15, 0.1, 0.05])

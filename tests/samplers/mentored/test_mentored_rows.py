@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from cdec.core.errors import UsageError
-from cdec.samplers.mentored.solver import mentored_distribution
-from cdec.samplers.mentored.torch_solver import solve_rows, values
+from cdec.samplers.mentored import mentored_distribution, solve_rows, values
 from tests.samplers.mentored.mentored_checks import (
     DRAFT,
     LIMITS,

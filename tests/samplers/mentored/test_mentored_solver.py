@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from cdec.samplers.mentored.solver import mentored_distribution
+from cdec.samplers.mentored import mentored_distribution
 from tests.samplers.mentored.mentored_checks import (
     DRAFT,
     LIMITS,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from cdec.core.errors import ExtraMissingError, FieldError, UsageError
-from cdec.samplers.rewards import build_reward, inflection
+from cdec.samplers.rewards import build_reward
+from cdec.samplers.rewards import coverage as inflection
 from cdec.samplers.rewards.coverage import CoverageReward
 from tests.benchmarks.rewards.coverage import DEV, disagreements
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cdec import samplers
 from cdec.core.errors import CdecError, RewardError, UsageError
-from cdec.samplers.mentored.solver import mentored_distribution
+from cdec.samplers.mentored import mentored_distribution
 from cdec.samplers.rewards import REWARDS, build_reward
 from cdec.samplers.rewards.base import Asked, Record, Reward
 

@@ -20,8 +20,7 @@ from cdec.core.errors import (
     UsageError,
 )
 from cdec.samplers import classify
-from cdec.samplers.scoring.classification import Classification
-from cdec.samplers.scoring.classify import Classifier, ClassifyRequest
+from cdec.samplers.scoring.classify import Classification, Classifier, ClassifyRequest
 from tests.compilers.sets.small_tokenizers import byte_level, lossy
 from tests.laws.grammar_cases import byte_vocabulary
 from tests.laws.toys import Toy, random_toy, toy_a, toy_b, toy_set

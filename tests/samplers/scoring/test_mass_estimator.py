@@ -11,7 +11,7 @@ import pytest
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.models.tabular import TabularModel
-from cdec.samplers.learning.saved.file import TreeFile
+from cdec.samplers.learning.saved import TreeFile
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
 from tests.laws.sizes import heavy_or

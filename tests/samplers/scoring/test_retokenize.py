@@ -12,8 +12,13 @@ from cdec.core.combine.healing import SortedTokens
 from cdec.core.errors import ContextLengthError, UntokenizableError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.samplers.scoring.retokenize import Retokenized, Retokenizer
-from cdec.samplers.scoring.spelling import WaysConstraint, one_way, ways_to_spell
+from cdec.samplers.scoring.retokenize import (
+    Retokenized,
+    Retokenizer,
+    WaysConstraint,
+    one_way,
+    ways_to_spell,
+)
 from tests.laws.sessions import assert_session_laws
 
 BYTES = [b"a", b"b", b"ab", b"ba", b"abx", b"", b"\xc3", b"\xa9"]

@@ -9,9 +9,8 @@ import pytest
 
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.samplers.learning.tree.bracket import Bracket
-from cdec.samplers.search.found import Found
-from cdec.samplers.search.members import Known, ranked
+from cdec.samplers.prefix_tree import Bracket
+from cdec.samplers.search.members import Found, Known, ranked
 from cdec.samplers.topn import TopnSampler
 from tests.laws.grammar_cases import compiled
 from tests.laws.toys import Row, Toy, toy_b

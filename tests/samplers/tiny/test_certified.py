@@ -11,7 +11,7 @@ import pytest
 from cdec.core import Sample
 from cdec.core.errors import CdecError
 from cdec.samplers import SAMPLERS, Request
-from cdec.samplers.learning.saved.file import TreeFile
+from cdec.samplers.learning.saved import TreeFile
 from cdec.samplers.scoring.classify import Classifier, ClassifyRequest
 from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
 from cdec.samplers.scoring.score import Score, Scorer, ScoreRequest

@@ -16,8 +16,7 @@ from cdec.samplers import SAMPLERS
 from cdec.samplers.request import Request
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.frontier import Frontier
-from cdec.samplers.walks.step import Step
+from cdec.samplers.walks.frontier import Frontier, Step
 from tests.laws.toys import random_toy, toy_b, toy_set
 from tests.samplers.made import made
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cdec.samplers.disc import resample
-from cdec.samplers.learning.tree.bracket import Bracket
+from cdec.samplers.prefix_tree import Bracket
 from cdec.samplers.walks.mass import UNKNOWN, distinct_ess, estimate, length_mass_upper
 from cdec.samplers.walks.randomness import CandidateUniforms, draw_seeds, single_uniform
 

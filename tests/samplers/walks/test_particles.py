@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cdec.samplers.request import Request
+from cdec.samplers.smc import Populations, effective_sample_size, log_mean, stratified
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.particles import Populations, effective_sample_size, log_mean, stratified
 from tests.laws.toys import toy_a, toy_b
 from tests.samplers.enumeration import log_prob
 from tests.samplers.smc_draws import dead_end_toy, draw, outcome

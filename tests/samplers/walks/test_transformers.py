@@ -16,7 +16,7 @@ from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
 from cdec.samplers.request import Request
-from cdec.samplers.walks import step
+from cdec.samplers.walks import frontier as step
 from tests.laws.rounding import near
 from tests.laws.toys import toy_set
 from tests.samplers.made import NEEDS_DRAFT, made

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from cdec.samplers.drafts.ledger import TARGET_CALLS
 from cdec.samplers.drafts.run import DraftRun, opened
-from cdec.samplers.facts.method import Method
-from cdec.samplers.lookahead.plan import Plan
+from cdec.samplers.facts import Method
 from cdec.samplers.lookahead.rollout import forced_chain
+from cdec.samplers.lookahead.run import Plan
 from cdec.samplers.lookahead.sampler import RewardSampler
 from cdec.samplers.registry import METHODS
-from cdec.samplers.walks.context_columns import with_room
+from cdec.samplers.walks.frontier import with_room
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.ledger import Ledger

@@ -1,31 +1,149 @@
-"""PrefixTree: every prefix a run visited, per record; what it cost and what it certifies.
+"""Prefix trees: every prefix a run visited, per record; what it cost and what it certifies.
 
 Each node has an upper bound c of the mass of its valid completions: 1 where nobody was, 0 where
 nothing can follow, else the sum of P * c over what may come next (ASAp, arXiv 2405.21047, equation
 3; design, ALGORITHMS section 3). So c(root) bounds P(S) from above, and the sum of P over the texts
-seen bounds it from below. Samplers that forget (``masked``, ``disc``) only write here; those that
-remember (``asap``, ``exact``) walk down it too (``descent``).
+seen bounds it from below (``Bracket``). Samplers that forget (``masked``, ``disc``) only write
+here; those that remember (``asap``, ``exact``) walk down it too (``learning.descent``).
 
 A node is a context of the model's tree, which interns prefixes already: columns are indexed by it.
+Children are a list: ``first_child`` of the parent, then ``next_sibling``; -1 ends it. Masses are
+natural logs, sums are of positive terms only: nothing is ever computed as 1 minus a mass.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.native import library
-from cdec.samplers.learning.tree import kernels
-from cdec.samplers.learning.tree.bracket import Bracket
-from cdec.samplers.learning.tree.kernels import EVALUATED, EXACT, IN_RUN, NIL, TERMINAL, VISITED
 
 if TYPE_CHECKING:
     from typing import Self
 
     from cdec.core.models.context_tree import ContextTree
+
+NIL = -1
+"""No node, no vector."""
+VISITED, EVALUATED, IN_RUN, EXACT, TERMINAL, MARK = 1, 2, 4, 8, 16, 32
+"""Flags of a node. EXACT: its mass leaves the visited children out. TERMINAL: a text ended here.
+MARK is scratch."""
+
+
+class Nodes(NamedTuple):
+    """Columns of a tree by context: record, owning draw, log P of its token, masses, links."""
+
+    request: NDArray[np.int32]
+    draw: NDArray[np.int32]
+    edge: NDArray[np.float64]
+    mass: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    flags: NDArray[np.uint8]
+    first_child: NDArray[np.int32]
+    next_sibling: NDArray[np.int32]
+
+
+class Arrivals(NamedTuple):
+    """The n prefixes of a visit: contexts, those before (-1 at the root), and what is known."""
+
+    context: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    request: NDArray[np.int64]
+    draw: NDArray[np.int64]
+    log_edge: NDArray[np.float64]
+    log_mass: NDArray[np.float64]
+    flags: NDArray[np.uint8]
+
+
+ROUNDING = 1e-9
+"""Nats: logs nearer to each other are one number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """Bounds of P(S) of one record; natural logs, -inf for no mass.
+
+    What a model says of a prefix differs a little from one batch, device or processor to the next,
+    so what is certified is ``lowest`` and ``highest``: the bounds by the scores at hand, widened by
+    the rounding of all events.
+
+    Attributes:
+        log_lower: The texts seen, by the scores at hand.
+        log_upper: What is not excluded, by the same.
+        log_most: No masked candidate weighs more than this: log Z at the prompt.
+        noise: Nats by which log P of a text may be off: an event's rounding times the events.
+    """
+
+    log_lower: float = -math.inf
+    log_upper: float = 0.0
+    log_most: float = 0.0
+    noise: float = 0.0
+
+    @property
+    def lowest(self) -> float:
+        """Certified: log P(S) is not below this."""
+        return self.log_lower - self.noise
+
+    @property
+    def highest(self) -> float:
+        """Certified: log P(S) is not above this."""
+        return min(0.0, self.log_upper + self.noise)
+
+    @property
+    def log_unseen(self) -> float:
+        """Log of upper minus lower: the mass that may be there and was not seen."""
+        if not self.width:
+            return -math.inf
+        return self.log_upper + math.log(-math.expm1(-self.width))
+
+    @property
+    def width(self) -> float:
+        """How far the bounds are apart, in nats: 0 where there is no mass, inf for no lower one.
+
+        What they are widened by does not count: nothing that was not seen is there.
+        """
+        return 0.0 if self.log_lower >= self.log_upper else self.log_upper - self.log_lower
+
+    def fields(self) -> dict[str, float | None]:
+        """Return ``log_mass_lower`` and ``log_mass_upper``; None stands for no mass."""
+        bounds = {"log_mass_lower": self.lowest, "log_mass_upper": self.highest}
+        if self.log_upper == -math.inf:
+            return dict.fromkeys(bounds)
+        return {name: log if log > -math.inf else None for name, log in bounds.items()}
+
+    def probability_of(
+        self, log_p: float | None, log_unseen: float = -math.inf
+    ) -> dict[str, float | None]:
+        """Return Q(w) = P(w) / P(S) of a member, as far as it is known, and what bounds it.
+
+        Args:
+            log_p: log P(w), natural; None where the text is no member, and nothing is returned of
+                its probability.
+            log_unseen: log of the mass that may belong to the member and was not seen: of a text,
+                all that may be further tokenisations, which then count in P(S) as well.
+
+        Returns:
+            ``probability``, None unless its bounds by the scores at hand are one number
+            (``ROUNDING``); ``probability_lower`` and ``probability_upper``, certified: P(w) and
+            P(S) may both be off. All between 0 and 1; too small for a number is 0.
+        """
+        if log_p is None or self.log_upper == -math.inf:
+            return dict.fromkeys(("probability", "probability_lower", "probability_upper"))
+        # P(w) is part of P(S), so P(S) is no less.
+        whole = float(np.logaddexp(max(log_p, self.log_lower), log_unseen))
+        least = min(0.0, log_p - self.log_upper)
+        most = max(least, min(0.0, float(np.logaddexp(log_p, log_unseen)) - whole))
+        lower = log_p - self.noise - self.highest
+        return {
+            "probability": math.exp(most) if most - least <= ROUNDING else None,
+            "probability_lower": math.exp(min(0.0, lower)),
+            "probability_upper": math.exp(min(0.0, most + 2 * self.noise)),
+        }
+
 
 _COLUMNS: dict[str, tuple[Any, float]] = {
     "request": (np.int32, NIL),
@@ -145,9 +263,9 @@ class PrefixTree:
         return self._contexts.columns[name] if column is None else column
 
     @property
-    def nodes(self) -> kernels.Nodes:
+    def nodes(self) -> Nodes:
         """The columns as kernels take them, until the tree grows."""
-        return kernels.Nodes(*(self.columns[name] for name in kernels.Nodes._fields))
+        return Nodes(*(self.columns[name] for name in Nodes._fields))
 
     @property
     def nbytes(self) -> int:
@@ -171,7 +289,7 @@ class PrefixTree:
         flags[nodes.in_run] |= np.uint8(IN_RUN)
         is_new = np.empty(n, np.bool_)
         where = nodes.context, nodes.parent, nodes.request, nodes.draw
-        arrivals = kernels.Arrivals(*where, nodes.log_edge, seen.log_mass, flags)
+        arrivals = Arrivals(*where, nodes.log_edge, seen.log_mass, flags)
         library.tree_visit(arrivals, self.nodes, is_new)
         self.touch(nodes.context)
         if "state" in self.columns:
