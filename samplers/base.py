@@ -1,21 +1,25 @@
-"""Sampler, the base of all: checked options, one batch for many requests, its draft, records."""
+"""Samplers: checked options, one batch for many requests, its draft, records; and who looks on.
+
+Free text and rewards are none of a sampler's business: they are drawn around it (``WRAPPERS``).
+"""
 
 from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.progress import Progress, silent
-from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
+from cdec.samplers.drafts.base import Draft, DraftOptions
 from cdec.samplers.facts import Method
 from cdec.samplers.request import DRAWS, Request
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome, build_samples
 from cdec.samplers.walks.randomness import draw_seeds
+from cdec.samplers.wrappers import WRAPPERS, Wrapper, draft_of, imported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,9 +28,40 @@ if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample
-    from cdec.samplers.free.draws import FreeParts
-    from cdec.samplers.observer import Observer
-    from cdec.samplers.rewards.base import Reward
+
+Drawn: TypeAlias = "list[Sample] | CdecError"
+"""What became of a request: its samples, or its error."""
+Draw: TypeAlias = "Callable[[LanguageModel, Sequence[Request], Observer | None], list[Drawn]]"
+"""Draws for requests, all together."""
+
+
+class Observer(Protocol):
+    """Looks on; decides nothing. Where there is none, nothing is computed for it."""
+
+    def watched(self, model: LanguageModel) -> LanguageModel:
+        """Return a view of the model that tells what it evaluates."""
+
+    def note(self, batch: Batch, outcome: Outcome, results: Sequence[Drawn]) -> None:
+        """Take what was drawn, and write into the samples what is found of it.
+
+        Args:
+            batch: Still open.
+            outcome: What the sampler decided.
+            results: The samples of each request, in draw order, or its error.
+        """
+
+
+class Wrapping(Protocol):
+    """Draws around a sampler, of which it was made; see ``WRAPPERS``."""
+
+    def __call__(
+        self,
+        draw: Draw,
+        model: LanguageModel,
+        requests: Sequence[Request],
+        observer: Observer | None,
+    ) -> list[Drawn]:
+        """Return for each request its samples, or its error; ``draw`` is what lies within."""
 
 
 class Sampler(ABC):
@@ -42,7 +77,7 @@ class Sampler(ABC):
         method: What is declared of it, in ``METHODS``.
         name: As in ``METHODS``.
         drafting: The draft; None for none.
-        reward: What texts are scored by; None for nothing.
+        reward: What scores texts; None for nothing.
         tree: File of the tree of one record, for methods that keep one; None for none.
         stop_loops: Whether texts end where they loop.
         progress: Told how far a batch is, by methods that draw until a budget is spent; may be set.
@@ -56,7 +91,7 @@ class Sampler(ABC):
     __signature__: ClassVar[inspect.Signature]
     tree: object = None
     stop_loops: bool = False
-    reward: Reward | None
+    reward: object
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -66,12 +101,12 @@ class Sampler(ABC):
 
     def __init__(self, **options: Any) -> None:
         values = self.method.checked(options)
-        self._free_parts: FreeParts | None = None
+        self._wrappings: dict[Wrapper, Wrapping] = {}
         self.progress: Progress = silent
         self.require_consistent(values)
         for name, value in values.items():
             setattr(self, name, value)
-        self._require_reward()
+        self._wrapped(())
         self.drafting = self.draft_of(values)
 
     @classmethod
@@ -106,18 +141,13 @@ class Sampler(ABC):
             )
         return draft
 
-    def _require_reward(self) -> None:
-        """Refuse what is no reward, and none where one is needed."""
-        if self.reward is None and not self.method.needs_reward:
-            return
-        from cdec.samplers.rewards.base import Reward
-
-        if not isinstance(self.reward, Reward):
-            raise UsageError(
-                f"`reward` is {self.reward!r}, expected a Reward",
-                hint="Build one with cdec.samplers.rewards.build_reward('coverage').",
-                option="reward",
-            )
+    def _wrapped(self, requests: Sequence[Request]) -> list[Wrapping]:
+        """Return what draws around this sampler, the innermost first."""
+        asked = [wrapper for wrapper in WRAPPERS if wrapper.applies(self, requests)]
+        for wrapper in asked:
+            if wrapper not in self._wrappings:
+                self._wrappings[wrapper] = imported(wrapper.home)(self)
+        return [self._wrappings[wrapper] for wrapper in asked]
 
     @property
     @abstractmethod
@@ -189,10 +219,8 @@ class Sampler(ABC):
         requests: Sequence[Request],
         *,
         observer: Observer | None = None,
-    ) -> list[list[Sample] | CdecError]:
+    ) -> list[Drawn]:
         """Draw for many prompts; all prompts and all their candidates decode together.
-
-        A reward scores the texts once they are drawn, unless the method itself does so.
 
         Args:
             model: Its vocabulary must be the constraints'.
@@ -207,19 +235,15 @@ class Sampler(ABC):
             UsageError: Several requests, and a sampler that keeps the tree of one; or it keeps one,
                 and a request has free text.
         """
-        if self.reward is None or self.method.needs_reward:
-            return self._unscored(model, requests, observer)
-        from cdec.samplers.rewards.base import draw_and_score
+        draw: Draw = self._draw_batch
+        for wrapping in self._wrapped(requests):
+            draw = partial(wrapping, draw)
+        return draw(model, requests, observer)
 
-        drawing = partial(self._unscored, model, observer=observer)
-        return draw_and_score(self.reward, requests, drawing, model.vocabulary)
-
-    def _unscored(
-        self, model: LanguageModel, requests: Sequence[Request], observer: Observer | None = None
-    ) -> list[list[Sample] | CdecError]:
-        """As ``draw_batch``, before a reward scores what was drawn."""
-        if any(request.free is not None for request in requests):
-            return self._draw_free(model, requests, observer)
+    def _draw_batch(
+        self, model: LanguageModel, requests: Sequence[Request], observer: Observer | None
+    ) -> list[Drawn]:
+        """As ``draw_batch``, with nothing around it."""
         if self.tree is not None and len(requests) != 1:
             raise UsageError(
                 f"a tree belongs to one record, and there are {len(requests)}",
@@ -240,34 +264,4 @@ class Sampler(ABC):
             if len(requests) == 1:
                 return [error]
             # One record failed while decoding and took the others with it: each alone, then.
-            return [self._unscored(model, [one], observer)[0] for one in requests]
-
-    def _draw_free(
-        self, model: LanguageModel, requests: Sequence[Request], observer: Observer | None
-    ) -> list[list[Sample] | CdecError]:
-        """Draw for requests of which some have free text, each kind together."""
-        if self.tree is not None:
-            raise UsageError(
-                "a tree belongs to one prompt, and free text leads to many",
-                hint="leave `tree` out, or `after` and `between`",
-            )
-        from cdec.samplers.free.draws import FreeDraws, FreeParts
-
-        self._free_parts = self._free_parts or FreeParts()
-        free = [request for request in requests if request.free is not None]
-        plain = [request for request in requests if request.free is None]
-        draws = FreeDraws(
-            model,
-            free,
-            self._free_parts,
-            partial(self._unscored, observer=observer),
-            method=self.name,
-            exactness=self.exactness,
-            masks=self.method.masks,
-            stop_loops=self.stop_loops,
-            is_greedy=self.takes_most_probable,
-            observer=observer,
-        )
-        found = iter(draws.results())
-        others = iter(self._unscored(model, plain, observer) if plain else [])
-        return [next(others if request.free is None else found) for request in requests]
+            return [self._draw_batch(model, [one], observer)[0] for one in requests]

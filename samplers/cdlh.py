@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.drafts.ledger import TARGET_CALLS
-from cdec.samplers.drafts.run import DraftRun, opened
+from cdec.samplers.drafts.speculate import DraftRun, opened
 from cdec.samplers.facts import Method
 from cdec.samplers.lookahead.rollout import forced_chain
 from cdec.samplers.lookahead.run import Plan

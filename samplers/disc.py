@@ -8,7 +8,7 @@ accepted, numbered by the draw's seed and tested in index order, which changes n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,19 +23,13 @@ from cdec.samplers.options import DEFAULT_MAX_WALKS
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
+from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates
+from cdec.samplers.walks.mass import Tally
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import CandidateUniforms, single_uniform
-from cdec.samplers.walks.selection import (
-    Tally,
-    Wave,
-    candidate_uniforms,
-    chunks,
-    draw_candidates,
-    joined,
-    log_below,
-    waves,
-)
 
+SLACK = 1e-4
+"""Nats: rounding moves the sum of a text's log Z by less."""
 MOST_TOGETHER = DEFAULT_MAX_WALKS
 """Most candidates of one draw that decode together, each with as many walks as it has beams."""
 
@@ -246,6 +240,75 @@ class DiscSampler(Sampler):
             uniforms=uniforms,
             top_m=self.top_m,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Candidates of n draws, equally many of each, those of one adjacent.
+
+    Attributes:
+        candidates: n * size of them.
+        tests: float64[n, size] uniforms of their acceptance tests, passed by weights above them.
+    """
+
+    candidates: Candidates
+    tests: NDArray[np.float64]
+
+    @property
+    def size(self) -> int:
+        """Candidates of a draw."""
+        return int(self.tests.shape[1])
+
+    @property
+    def passed(self) -> NDArray[np.bool_]:
+        """Whether each is accepted, bool[n, size]."""
+        x = np.exp(self.candidates.log_x).reshape(self.tests.shape)
+        return np.asarray(self.tests < x)
+
+    def first(self, size: int) -> Wave:
+        """Return the first candidates of each draw, at most ``size``."""
+        if size >= self.size:
+            return self
+        rows = np.arange(self.tests.size).reshape(self.tests.shape)[:, :size]
+        return Wave(self.candidates.take(rows.reshape(-1)), self.tests[:, :size])
+
+    def take(self, draws: NDArray[np.int64]) -> Wave:
+        """Return the candidates of some of the draws."""
+        rows = np.arange(self.tests.size).reshape(self.tests.shape)[draws]
+        return Wave(self.candidates.take(rows.reshape(-1)), self.tests[draws])
+
+
+def joined(parts: Sequence[Wave]) -> Wave:
+    """Return the candidates of the same draws as one wave, those of a draw in the given order."""
+    if len(parts) == 1:
+        return parts[0]
+    owners = [np.repeat(np.arange(len(part.tests)), part.size) for part in parts]
+    order = np.argsort(np.concatenate(owners), kind="stable")
+    candidates = concatenate([part.candidates for part in parts]).take(order)
+    return Wave(candidates, np.concatenate([part.tests for part in parts], axis=1))
+
+
+def log_below(tests: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return logs of weights that surely fail acceptance tests, float64[n] each.
+
+    A weight that sums up to more on another device than on this one is not given up for it.
+    """
+    with np.errstate(divide="ignore"):
+        return np.log(tests) - SLACK
+
+
+def waves(tries: int, fixed: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield the first number and the size of each wave of candidates, ``tries`` in all or more.
+
+    The first wave has the ``fixed`` ones, whole; each other one as many as all before it together,
+    at most ``most``: with 1 these are 1, 1, 2, 4, ... So fewer than twice as many are drawn as are
+    needed, in about log2(tries) waves.
+    """
+    done, size = 0, fixed
+    while done < tries:
+        yield done, size
+        done += size
+        size = min(done, most, tries - done)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from cdec.samplers.facts import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
-from cdec.samplers.walks.decoding import decode
+from cdec.samplers.walks.decoding import chunks, decode
 from cdec.samplers.walks.outcome import Outcome
-from cdec.samplers.walks.selection import chunks
 
 
 class GreedySampler(Sampler):

@@ -19,10 +19,10 @@ from cdec.samplers.facts import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
-from cdec.samplers.walks.decoding import decode
+from cdec.samplers.walks.decoding import candidate_uniforms, chunks, decode
+from cdec.samplers.walks.mass import Tally
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import AGAIN
-from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks
 
 
 class MaskedSampler(Sampler):

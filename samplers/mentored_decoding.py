@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.drafts.run import DraftRun, opened
-from cdec.samplers.drafts.speculate import decode
+from cdec.samplers.drafts.speculate import DraftRun, decode, opened
 from cdec.samplers.drafts.verify import Level, Verdict, Verifier
 from cdec.samplers.facts import Method
 from cdec.samplers.mentored import mentored_distribution
@@ -27,9 +26,10 @@ from cdec.samplers.options import COUNTS
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
+from cdec.samplers.walks.decoding import candidate_uniforms, chunks
+from cdec.samplers.walks.mass import Tally
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import CandidateUniforms
-from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks
 
 if TYPE_CHECKING:
     from cdec.samplers.walks.frontier import Step

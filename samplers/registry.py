@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdec.core.options import Option
 from cdec.samplers import options as shared
 from cdec.samplers.facts import Method
 from cdec.samplers.options import COUNTS, LOOKUP
+from cdec.samplers.wrappers import imported
 
 if TYPE_CHECKING:
     from cdec.samplers.base import Sampler
@@ -290,9 +290,8 @@ class _Samplers(Mapping[str, "type[Sampler]"]):
     """Name of a method → class of its sampler, imported when it is first asked for."""
 
     def __getitem__(self, name: str) -> type[Sampler]:
-        module, _, class_name = METHODS[name].home.partition(":")
-        found: Any = getattr(import_module(module), class_name)
-        return found  # type: ignore[no-any-return]
+        found: type[Sampler] = imported(METHODS[name].home)
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(METHODS)

@@ -28,13 +28,12 @@ from cdec.samplers.registry import METHODS
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates, Recorder, concatenate
-from cdec.samplers.walks.decoding import step_on
+from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates, step_on
 from cdec.samplers.walks.events import SampledEvents
 from cdec.samplers.walks.frontier import Frontier, Step
-from cdec.samplers.walks.mass import distinct_ess
+from cdec.samplers.walks.mass import Tally, distinct_ess
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import single_uniform
-from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks, draw_candidates
 
 
 class Populations:

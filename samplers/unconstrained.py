@@ -18,8 +18,9 @@ from cdec.samplers.facts import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import concatenate
+from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates
+from cdec.samplers.walks.mass import Tally
 from cdec.samplers.walks.outcome import Outcome
-from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks, draw_candidates
 
 
 class UnconstrainedSampler(Sampler):

@@ -19,6 +19,7 @@ FOLDERS = ("core", "compilers", "samplers", "data", "integrations", "cli")
 TABLES = (
     "core/kinds.py",
     "samplers/registry.py",
+    "samplers/wrappers.py",
     "cli/frame/registry.py",
 )
 """The visible dicts of kinds: who reads one opens the row that is wanted, not all of them."""

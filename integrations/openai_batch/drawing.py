@@ -16,7 +16,7 @@ from cdec.integrations.records.tasks import Task, Work, own_error
 if TYPE_CHECKING:
     from cdec.core.sample import Sample
     from cdec.data.prompts.record import BadRecord, PromptRecord
-    from cdec.samplers.observer import Observer
+    from cdec.samplers.base import Observer
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cdec.core.sample import Sample
-    from cdec.samplers.observer import Observer
+    from cdec.samplers.base import Observer
 
 
 class Trace:

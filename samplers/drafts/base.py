@@ -1,10 +1,9 @@
-"""Draft: what proposes tokens, as the samplers see it; they need no other file of this room."""
+"""Drafts as samplers see them: what proposes tokens; samplers need no other file of this room."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,22 +93,3 @@ class DraftOptions(ABC):
         Raises:
             TokenizerMismatchError, UsageError: The draft does not fit the model.
         """
-
-
-def draft_of(options: Mapping[str, Any], *, is_verified: bool = True) -> DraftOptions | None:
-    """Return the draft that a sampler's options name; None where they name none.
-
-    What opens drafts is imported here, so that decoding without one needs none of it.
-
-    Args:
-        options: ``draft``, ``gamma``, ``draft_temperature``, ``cost_ratio``, perhaps ``counts``.
-        is_verified: Whether the target verifies proposals; else a draft only looks ahead.
-
-    Raises:
-        UsageError: It is neither a language model nor a kind of draft.
-    """
-    if options.get("draft") is None:
-        return None
-    opening = import_module("cdec.samplers.drafts.opening")
-    found: DraftOptions = opening.named_draft(options, is_verified)
-    return found

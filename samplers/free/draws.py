@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from cdec.core.combine.free.constraint import FreePart
 from cdec.core.combine.free.markers import require_spelt
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
     from cdec.core.tokens.vocabulary import Vocabulary
-    from cdec.samplers.observer import Observer
+    from cdec.samplers.base import Draw, Drawn, Observer, Sampler
     from cdec.samplers.request import Request
 
 COSTS = ("target_calls", "target_tokens", "distinct_evaluations", "draft_calls")
@@ -195,52 +195,65 @@ def _forget(kept: dict[Hashable, Any]) -> None:
 _TOGETHER = 32
 """Prompts of constrained parts that decode together; bounds memory, changes no result."""
 
-Draw: TypeAlias = "Callable[[LanguageModel, Sequence[Request]], list[list[Sample] | CdecError]]"
-"""Draws constrained parts: a sampler's ``draw_batch``."""
+
+class FreeTextDrawing:
+    """Drawing of which some requests have free text; those and the others each together.
+
+    Args:
+        sampler: Draws the constrained parts; free parts are drawn as it draws.
+    """
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self._parts = FreeParts()
+
+    def __call__(
+        self,
+        draw: Draw,
+        model: LanguageModel,
+        requests: Sequence[Request],
+        observer: Observer | None,
+    ) -> list[Drawn]:
+        """Draw the parts of each text in turn; see ``Wrapping``."""
+        if self._sampler.tree is not None:
+            raise UsageError(
+                "a tree belongs to one prompt, and free text leads to many",
+                hint="leave `tree` out, or `after` and `between`",
+            )
+        free = [request for request in requests if request.free is not None]
+        plain = [request for request in requests if request.free is None]
+        found = iter(FreeDraws(self._sampler, self._parts, draw, model, free, observer).results())
+        others = iter(draw(model, plain, observer) if plain else [])
+        return [next(others if request.free is None else found) for request in requests]
 
 
 class FreeDraws:
     """The draws of one batch of requests with free text, from their prompts to their ends.
 
     Args:
+        sampler: Draws the constrained parts.
+        parts: What free parts are drawn under.
+        draw: The sampler at work.
         model: The language model.
         requests: Each with ``free``.
-        parts: What free parts are drawn under.
-        draw: Draws the constrained parts.
-        method: Name of the method.
-        exactness: Of its draws, where a text has no constrained part.
-        masks: Whether the method's constraints forbid events.
-        stop_loops: Whether texts end where they loop.
-        is_greedy: Whether free text takes the most probable events.
         observer: Is shown the free parts; None for nobody.
     """
 
     def __init__(
         self,
-        model: LanguageModel,
-        requests: Sequence[Request],
+        sampler: Sampler,
         parts: FreeParts,
         draw: Draw,
-        *,
-        method: str,
-        exactness: str,
-        masks: bool,
-        stop_loops: bool,
-        is_greedy: bool,
+        model: LanguageModel,
+        requests: Sequence[Request],
         observer: Observer | None = None,
     ) -> None:
-        self._model = model
-        self._requests = requests
+        self._sampler = sampler
         self._parts = parts
         self._draw = draw
-        self._method = method
-        self._exactness = exactness
-        self._masks = masks
-        self._how: dict[str, Any] = {
-            "is_greedy": is_greedy,
-            "stop_loops": stop_loops,
-            "observer": observer,
-        }
+        self._model = model
+        self._requests = requests
+        self._observer = observer
         self._errors: dict[int, CdecError] = {}
         self._draws: list[FreeDraw] = []
         for number, request in enumerate(requests):
@@ -249,7 +262,7 @@ class FreeDraws:
             except CdecError as error:
                 self._errors[number] = error
 
-    def results(self) -> list[list[Sample] | CdecError]:
+    def results(self) -> list[Drawn]:
         """Return for each request its samples in draw order, or the error that it met."""
         kept = ExitStack()
         try:
@@ -261,13 +274,13 @@ class FreeDraws:
                 self._constrain([draw for draw in going if draw.constraint is not None])
         finally:
             kept.close()
-        results: list[list[Sample] | CdecError] = []
+        results: list[Drawn] = []
         for number, request in enumerate(self._requests):
             if number in self._errors:
                 results.append(self._errors[number])
                 continue
             own = [draw for draw in self._draws if draw.number == number]
-            how = self._method, self._exactness, self._model.vocabulary
+            how = self._sampler.name, self._sampler.exactness, self._model.vocabulary
             results.append([record(request, draw, *how) for draw in own])
         return results
 
@@ -292,7 +305,7 @@ class FreeDraws:
 
     def _part(self, request: Request) -> FreePart:
         assert request.constraint is not None and request.free is not None  # opened
-        return self._parts.part(request.constraint, request.free, strict=self._masks)
+        return self._parts.part(request.constraint, request.free, strict=self._sampler.method.masks)
 
     def _write(self, draws: Sequence[FreeDraw], kept: ExitStack) -> None:
         """Draw the next free part, or forced marker, of each text; ``kept`` ends what is held."""
@@ -308,13 +321,27 @@ class FreeDraws:
         for some in _bunches(groups):
             requests = [self._free_request(group) for group in some]
             held = [self._held(group[0]) for group in some]
-            written = write(self._model, requests, held, kept, **self._how)
+            written = self._written(requests, held, kept)
             for group, parts in zip(some, written, strict=True):
                 if isinstance(parts, CdecError):
                     self._errors[group[0].number] = parts
                     continue
                 for draw, part in zip(group, parts, strict=True):
                     self._add_free(draw, part)
+
+    def _written(
+        self, requests: Sequence[Request], held: Sequence[FreePart], kept: ExitStack
+    ) -> list[list[Written] | CdecError]:
+        sampler = self._sampler
+        return write(
+            self._model,
+            requests,
+            held,
+            kept,
+            is_greedy=sampler.takes_most_probable,
+            stop_loops=sampler.stop_loops,
+            observer=self._observer,
+        )
 
     def _free_request(self, group: Sequence[FreeDraw]) -> Request:
         draw = group[0]
@@ -414,7 +441,9 @@ class FreeDraws:
         groups = list(asked.values())
         for some in _bunches(groups):
             requests = [self._constrained_request(group) for group in some]
-            for group, samples in zip(some, self._draw(self._model, requests), strict=True):
+            for group, samples in zip(
+                some, self._draw(self._model, requests, self._observer), strict=True
+            ):
                 if isinstance(samples, CdecError):
                     self._errors[group[0].number] = samples
                     continue

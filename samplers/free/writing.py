@@ -14,15 +14,14 @@ from cdec.core.errors import CdecError
 from cdec.core.sample import FINISH_COMPLETE
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import concatenate
-from cdec.samplers.walks.decoding import decode
+from cdec.samplers.walks.decoding import candidate_uniforms, chunks, decode
 from cdec.samplers.walks.outcome import Outcome, build_samples
-from cdec.samplers.walks.selection import candidate_uniforms, chunks
 
 if TYPE_CHECKING:
     from cdec.core.combine.free.constraint import FreePart
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
-    from cdec.samplers.observer import Observer
+    from cdec.samplers.base import Observer
     from cdec.samplers.request import Request
 
 _WALKS = 2048

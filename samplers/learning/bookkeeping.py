@@ -15,8 +15,8 @@ from cdec.core.record_fields.text_warnings import BUDGET, MOST_NEEDED, about, ov
 from cdec.samplers.learning.rounds import Round, Rounds
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import LENGTH, STUCK, Candidates, Recorder, concatenate
+from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates
 from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass_upper, rising
-from cdec.samplers.walks.selection import candidate_uniforms, chunks, draw_candidates
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.base import Draft

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.core.models.base import LanguageModel
 from cdec.samplers.base import Sampler
-from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
+from cdec.samplers.drafts.base import Draft, DraftOptions
 from cdec.samplers.drafts.ledger import PASSED_OVER, TARGET_CALLS, Ledger
 from cdec.samplers.drafts.models import ModelDrafting
-from cdec.samplers.drafts.run import DraftRun, opened
+from cdec.samplers.drafts.speculate import DraftRun, opened
 from cdec.samplers.lookahead.run import Lookahead, Planner
 from cdec.samplers.options import COUNTS, LOOKUP
-from cdec.samplers.rewards.base import Reward
+from cdec.samplers.rewards.base import Reward, require_reward
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
+from cdec.samplers.walks.decoding import chunks
 from cdec.samplers.walks.outcome import Outcome
-from cdec.samplers.walks.selection import chunks
+from cdec.samplers.wrappers import draft_of
 
 
 class RewardSampler(Sampler):
@@ -52,6 +53,7 @@ class RewardSampler(Sampler):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        require_reward(self.reward)
         self.last_path_calls = (0, 0, 0)
 
     @property

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import CdecError, Notice, RewardError
+from cdec.core.errors import CdecError, Notice, RewardError, UsageError
 
 if TYPE_CHECKING:
-    from cdec.core.sample import Sample
+    from cdec.core.models.base import LanguageModel
     from cdec.core.tokens.vocabulary import Vocabulary
+    from cdec.samplers.base import Draw, Drawn, Observer, Sampler
     from cdec.samplers.request import Request
 
 Record = Mapping[str, object] | None
@@ -230,10 +231,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-Drawn: TypeAlias = "list[Sample] | CdecError"
-"""What became of a request: its samples, or its error."""
-
-
 def asked_of(request: Request, vocabulary: Vocabulary) -> Asked:
     """Return what the texts of a request answer: its prompt or messages, as they were given.
 
@@ -247,34 +244,54 @@ def asked_of(request: Request, vocabulary: Vocabulary) -> Asked:
     return vocabulary.decode(cast("Sequence[int]", given)).decode("utf-8", "replace")
 
 
-def draw_and_score(
-    reward: Reward,
-    requests: Sequence[Request],
-    draw: Callable[[list[Request]], list[Drawn]],
-    vocabulary: Vocabulary,
-) -> list[Drawn]:
-    """Draw, and say in each sample how much a reward likes its text; all are scored together.
+def require_reward(reward: object) -> None:
+    """Refuse what is no reward.
 
-    A sample that has no text has null in the fields of the reward.
+    Raises:
+        UsageError: It is none.
+    """
+    if not isinstance(reward, Reward):
+        raise UsageError(
+            f"`reward` is {reward!r}, expected a Reward",
+            hint="Build one with cdec.samplers.rewards.build_reward('coverage').",
+            option="reward",
+        )
+
+
+class ScoredDrawing:
+    """Drawing whose samples say how much a reward likes their texts; all are scored together.
+
+    A sample that has no text has null in the fields of the reward. A request whose record the
+    reward refuses is not drawn for; one for which it fails has that error in place of its samples.
 
     Args:
-        reward: Scores the text of each sample.
-        requests: n requests.
-        draw: Returns what becomes of requests.
-        vocabulary: Of the model that draws.
+        sampler: Its ``reward`` scores.
 
-    Returns:
-        n results. A request whose record the reward refuses is not drawn for; one for which it
-        fails has that error in place of its samples.
+    Raises:
+        UsageError: That is no reward.
     """
-    found = _refused(reward, requests)
-    able = [number for number in range(len(requests)) if number not in found]
-    if able:
-        drawn = draw([requests[number] for number in able])
-        found.update(zip(able, drawn, strict=True))
-    for number, error in _score(reward, requests, found, vocabulary).items():
-        found[number] = error
-    return [found[number] for number in range(len(requests))]
+
+    def __init__(self, sampler: Sampler) -> None:
+        require_reward(sampler.reward)
+        self._sampler = sampler
+
+    def __call__(
+        self,
+        draw: Draw,
+        model: LanguageModel,
+        requests: Sequence[Request],
+        observer: Observer | None,
+    ) -> list[Drawn]:
+        """Draw and score; see ``Wrapping``."""
+        reward: Any = self._sampler.reward
+        found = _refused(reward, requests)
+        able = [number for number in range(len(requests)) if number not in found]
+        if able:
+            drawn = draw(model, [requests[number] for number in able], observer)
+            found.update(zip(able, drawn, strict=True))
+        for number, error in _score(reward, requests, found, model.vocabulary).items():
+            found[number] = error
+        return [found[number] for number in range(len(requests))]
 
 
 def _refused(reward: Reward, requests: Sequence[Request]) -> dict[int, Drawn]:

@@ -35,8 +35,8 @@ from cdec.samplers.options import (
 )
 from cdec.samplers.prefix_tree import EVALUATED, IN_RUN
 from cdec.samplers.walks.batch import FREE, Batch
+from cdec.samplers.walks.decoding import candidate_uniforms, draw_candidates
 from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass_upper, rising
-from cdec.samplers.walks.selection import candidate_uniforms, draw_candidates
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel

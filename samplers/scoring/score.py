@@ -23,7 +23,7 @@ from cdec.samplers.request import MAX_NEW_TOKENS, Request
 from cdec.samplers.scoring.paths import CHUNK_BYTES, PathScores, score_paths
 from cdec.samplers.scoring.texts import Reading, read, token_ids_of
 from cdec.samplers.walks.batch import FREE, Batch
-from cdec.samplers.walks.selection import candidate_uniforms, chunks, draw_candidates
+from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint

@@ -3,18 +3,23 @@
 A *walk* is one candidate of one draw. All walks of all prompts take their step together; equal
 prefixes are evaluated and masked once, finished walks leave. With ``uniforms`` a walk draws each
 event with probability P(event | prefix) / Z(prefix); without, it takes the most probable event.
+
+Opportunistic masking (DOMINO, arXiv 2403.06988, section 3.5) draws from the model first and asks
+for the mask only if that was forbidden. The law is that of masked sampling: with Z the allowed
+mass, an allowed t comes with P(t) + (1 - Z) P(t) / Z = P(t) / Z. The second draw has a number of
+its own. Where no mask was computed Z is unknown; ``log_z`` is then 0, its upper bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.prefix_tree import Visit
-from cdec.samplers.walks import events, opportunistic
+from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, LOOP, STUCK, Candidates, Recorder
 from cdec.samplers.walks.events import END, NONE, BestEvents, SampledEvents
@@ -78,12 +83,12 @@ def chooser(
     def choose(step: Step, alive: NDArray[np.int64]) -> SampledEvents:
         depth = step.depth
         if uniforms is None and is_opportunistic:
-            return opportunistic.most_probable(step)
+            return _most_probable_opportunistic(step)
         if uniforms is None:
             return events.most_probable(step, top_m=top_m)
         if retries is not None:
             numbers = [source.at(depth, alive) for source in (uniforms, retries)]
-            return opportunistic.sample(step, *numbers)
+            return _sample_opportunistic(step, *numbers)
         return events.sample(step, uniforms.at(depth, alive), top_m=top_m)
 
     return choose
@@ -238,3 +243,111 @@ def _keep(
         return alive, frontier
     rows = np.flatnonzero(kept)
     return alive[rows], frontier.take(rows)
+
+
+def _sample_opportunistic(
+    step: Step, uniforms: NDArray[np.float64], retries: NDArray[np.float64]
+) -> SampledEvents:
+    """Draw one event for every walk, as ``events.sample`` does in law.
+
+    Args:
+        step: An evaluated frontier of W walks at N nodes.
+        uniforms, retries: float64[W] in [0, 1), independent: of the first draw and of the second.
+
+    Raises:
+        ModelError: The model's scores hold NaN.
+    """
+    first = events.sample(step, uniforms, masked=False)
+    refused = np.flatnonzero(~_is_allowed(step, first.tokens))
+    if not refused.size:
+        return first
+    part, nodes = step.of_walks(refused)
+    return _replaced(first, refused, nodes, events.sample(part, retries[refused]))
+
+
+def _most_probable_opportunistic(step: Step) -> SampledEvents:
+    """Choose the most probable event of every walk, as ``events.most_probable`` does.
+
+    If the model's own choice is allowed, it is the best of what is allowed, ties included.
+
+    Raises:
+        ModelError: The model's scores hold NaN.
+    """
+    first = events.most_probable(step, masked=False)
+    refused = np.flatnonzero(~_is_allowed(step, first.tokens))
+    if not refused.size:
+        return first
+    part, nodes = step.of_walks(refused)
+    return _replaced(first, refused, nodes, events.most_probable(part))
+
+
+def _is_allowed(step: Step, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which events (int64[W]) the constraints allow, bool[W]; only ends at the length limit."""
+    nodes, batch = step.nodes, step.nodes.batch
+    allowed = np.ones(len(tokens), np.bool_)
+    request = nodes.request[step.walk_node]
+    # All end ids are allowed together: one stands for them.
+    ids = np.where(tokens == END, batch.end_ids[:1] if len(batch.end_ids) else -1, tokens)
+    for session, walks in batch.groups(request) if batch.masks else []:
+        states = nodes.state[batch.index(step.walk_node[walks])]
+        allowed[walks] = batch.to_host(session.check(states, batch.index(ids[walks, None])))[:, 0]
+    at_limit = nodes.at_limit()[step.walk_node]
+    within: NDArray[np.bool_] = ~at_limit | (tokens == END)
+    return allowed & within
+
+
+def _replaced(
+    first: SampledEvents,
+    walks: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    second: SampledEvents,
+) -> SampledEvents:
+    """Put the second events of ``walks`` and what is known of their ``nodes`` into the first."""
+    first.tokens[walks] = second.tokens
+    first.log_p[walks] = second.log_p
+    first.log_z[nodes] = second.log_z
+    first.log_end[nodes] = second.log_end
+    return first
+
+
+def chunks(n: int, size: int) -> Iterator[NDArray[np.int64]]:
+    """Yield ``0..n-1`` in runs of at most ``size`` (at least 1)."""
+    step = max(1, size)
+    for start in range(0, n, step):
+        yield np.arange(start, min(n, start + step))
+
+
+def candidate_uniforms(
+    batch: Batch, draws: NDArray[np.int64], tries: int, first: int = 0
+) -> CandidateUniforms:
+    """Return the uniforms of candidates ``first..first+tries-1`` of each draw, draws first."""
+    longest = int(batch.limits[batch.draw_request[draws]].max(initial=0))
+    return CandidateUniforms(
+        [batch.seeds[draw] for draw in draws.tolist() for _ in range(tries)],
+        np.tile(np.arange(first, first + tries), len(draws)),
+        longest + 1,
+    )
+
+
+def draw_candidates(
+    batch: Batch,
+    draws: NDArray[np.int64],
+    uniforms: CandidateUniforms,
+    top_m: int | None = None,
+    log_floor: NDArray[np.float64] | None = None,
+) -> Candidates:
+    """Decode the candidates that ``uniforms`` belong to, the same number for each draw.
+
+    Args:
+        batch: The open requests.
+        draws: int64[n] rows of the batch's draws.
+        uniforms: Of n * K candidates.
+        top_m: As in ``events``.
+        log_floor: float64[n * K], as in ``decode``.
+
+    Returns:
+        n * K candidates, those of one draw adjacent.
+    """
+    walks = np.repeat(draws, len(uniforms) // max(1, len(draws)))
+    request, draw = batch.draw_request[walks], batch.draw_index[walks]
+    return decode(batch, request, draw, uniforms, top_m=top_m, log_floor=log_floor)

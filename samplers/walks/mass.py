@@ -12,12 +12,15 @@ other.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.prefix_tree import ROUNDING, Bracket
+from cdec.samplers.walks.batch import FREE, Batch
+from cdec.samplers.walks.candidates import Candidates
 
 LARGEST_ERROR = 1.0
 """Nats: beyond a relative error of 1 the error of a logarithm means nothing (delta method)."""
@@ -167,6 +170,61 @@ def length_mass_upper(log_x: NDArray[np.float64], log_beyond: NDArray[np.float64
     inside, outside = (float(np.logaddexp.reduce(part)) for part in (log_x, log_beyond))
     both = float(np.logaddexp(inside, outside))
     return math.exp(outside - both) if both > -math.inf else None
+
+
+class Tally:
+    """Candidates' weights of every record, for its mass fields.
+
+    Args:
+        batch: The open requests.
+        unbiased: Whether x has mean P(S), so that the mass can be estimated.
+        bounded: Whether x is at most Z at the prompt, as that of masked candidates is.
+    """
+
+    def __init__(self, batch: Batch, *, unbiased: bool, bounded: bool = True) -> None:
+        self._batch = batch
+        self._unbiased = unbiased
+        self._bounded = bounded
+        self._weighed: list[tuple[NDArray[Any], ...]] = []
+
+    def weigh(self, draws: NDArray[np.int64], candidates: Candidates) -> None:
+        """Add candidates of a number fixed in advance.
+
+        Args:
+            draws: int64[n] rows of the batch's draws that they belong to.
+            candidates: n of them; their tokens do not matter here.
+        """
+        owners = self._batch.draw_request[draws]
+        self._weighed.append((owners, candidates.log_x, candidates.log_beyond, candidates.last))
+
+    def fields(self, *, bounds: bool = True, weights: bool = True) -> dict[int, dict[str, object]]:
+        """Return the mass fields of each request: the estimate, its bracket, and what was cut off.
+
+        Args:
+            bounds: Whether the record's visits bound the mass; they do where masks led the walks.
+            weights: Whether the candidates' weights are known; else nothing is estimated.
+        """
+        batch = self._batch
+        columns = (np.concatenate(part) for part in zip(*self._weighed, strict=True))
+        request, log_x, log_beyond, texts = columns
+        fields: dict[int, dict[str, object]] = {}
+        for number in np.unique(batch.draw_request).tolist():
+            if batch.session_of[number] == FREE:
+                continue
+            mine = request == number
+            bracket = Bracket()
+            if bounds:
+                bracket = batch.tree.bounds(number, int(batch.roots[number]))
+            if not self._bounded:
+                bracket = replace(bracket, log_most=np.inf)
+            known = self._unbiased
+            fields[number] = estimate(log_x[mine], bracket).fields() if known else dict(UNKNOWN)
+            if bounds:
+                fields[number] |= bracket.fields()
+                share = length_mass_upper(log_x[mine], log_beyond[mine]) if known else None
+                fields[number]["length_mass_upper"] = share
+            fields[number]["ess"] = distinct_ess(log_x[mine], texts[mine]) if weights else None
+        return fields
 
 
 def _exp(log: float) -> float:

@@ -9,7 +9,7 @@ from unittest import mock
 
 from cdec.samplers.learning import bookkeeping
 from cdec.samplers.scoring import mass_estimator
-from cdec.samplers.walks import mass, selection
+from cdec.samplers.walks import decoding, mass
 
 
 @contextmanager
@@ -22,6 +22,6 @@ def watched() -> Iterator[list[mass.Estimate]]:
         return found[-1]
 
     with ExitStack() as stack:
-        for module in (bookkeeping, mass_estimator, selection):
+        for module in (bookkeeping, mass_estimator, decoding):
             stack.enter_context(mock.patch.object(module, "estimate", estimate))
         yield found

@@ -89,8 +89,8 @@ def test_the_candidates_of_a_draw_decode_in_parts(
         sizes.append(len(request))
         return own(batch, request, *others, **options)
 
-    monkeypatch.setattr("cdec.samplers.walks.selection.decode", watched)
-    monkeypatch.setattr("cdec.samplers.drafts.opening.decode", watched)
+    monkeypatch.setattr("cdec.samplers.walks.decoding.decode", watched)
+    monkeypatch.setattr("cdec.samplers.drafts.speculate.decode", watched)
     monkeypatch.setattr("cdec.samplers.disc.MOST_TOGETHER", 16)
     records("draft" if is_drafted else "plain", 50, 16)
     assert max(sizes) == 16

@@ -14,12 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.samplers.disc import DiscSampler
+from cdec.samplers.disc import DiscSampler, waves
 from cdec.samplers.request import Request
-from cdec.samplers.walks import selection
+from cdec.samplers.walks import decoding
 from cdec.samplers.walks.decoding import decode
 from cdec.samplers.walks.randomness import CandidateUniforms
-from cdec.samplers.walks.selection import waves
 from tests.laws.toys import Toy, toy_a, toy_b
 from tests.samplers import disc_records, raw_means
 from tests.samplers.enumeration import expected_draws, mass
@@ -87,7 +86,7 @@ def decoded() -> Iterator[list[int]]:
         sizes.append(len(request))
         return decode(batch, request, *others, **options)
 
-    with mock.patch.object(selection, "decode", watched):
+    with mock.patch.object(decoding, "decode", watched):
         yield sizes
 
 
@@ -166,7 +165,7 @@ def test_the_mass_is_unbiased_by_exact_enumeration(fixed: int) -> None:
     asked = [Request([], toy.constraint, seeds=[seed]) for seed in range(64**2)]
     with (
         raw_means.watched() as found,
-        mock.patch.object(selection, "CandidateUniforms", GridUniforms),
+        mock.patch.object(decoding, "CandidateUniforms", GridUniforms),
     ):
         records = DiscSampler(K=2, mass_draws=fixed).draw_batch(toy.model(), asked)
     means = [math.exp(each.log_mean) for each in found]

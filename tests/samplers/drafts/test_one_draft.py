@@ -9,7 +9,7 @@ import pytest
 
 from cdec.core.errors import ModelError, UsageError
 from cdec.samplers import SAMPLERS
-from cdec.samplers.drafts.opening import NamedDraft
+from cdec.samplers.drafts.speculate import NamedDraft
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.registry import METHODS
@@ -77,7 +77,9 @@ def test_a_draft_is_released_where_the_run_fails(
     sampler: Any = SAMPLERS[name](draft=PAIR.draft_model(), **reward_of(name))
     closed = []
     monkeypatch.setattr(type(sampler), "run", fails)
-    monkeypatch.setattr("cdec.samplers.drafts.run.DraftRun.__exit__", lambda *_: closed.append(1))
+    monkeypatch.setattr(
+        "cdec.samplers.drafts.speculate.DraftRun.__exit__", lambda *_: closed.append(1)
+    )
     with pytest.raises(ModelError):
         drawn(sampler, 1)
     assert closed == [1]
