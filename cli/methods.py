@@ -87,7 +87,7 @@ def table_lines(methods: list[Method]) -> Iterator[str]:
     yield f"{'method':<{_NAMES}}  what it draws"
     yield _columns("law", "log_weight", "needs", "cost")
     for method in methods:
-        about = method.about
+        about = ABOUT[method.name]
         yield ""
         yield f"{method.name:<{_NAMES}}  {about.summary}"
         yield _columns(about.law, about.weight, ", ".join(method.needs) or "-", about.cost)
@@ -103,7 +103,7 @@ def _columns(law: str, weight: str, needs: str, cost: str) -> str:
 def method_json(method: Method) -> dict[str, object]:
     """Return everything about a method, JSON-ready."""
     facts = dict(facts_of(method))
-    about = method.about
+    about = ABOUT[method.name]
     return {
         "name": method.name,
         "summary": about.summary,
@@ -129,7 +129,7 @@ def method_json(method: Method) -> dict[str, object]:
 
 
 def _rows(method: Method) -> list[tuple[str, str]]:
-    about = method.about
+    about = ABOUT[method.name]
     return [
         (method.name, about.summary),
         *facts_of(method),

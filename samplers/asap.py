@@ -8,21 +8,17 @@ P / Q~, so weighted records target Q from the first one on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.facts import Method
 from cdec.samplers.learning.bookkeeping import Learning, wanted_of
-from cdec.samplers.learning.rounds import Rounds
-from cdec.samplers.registry import METHODS
+from cdec.samplers.learning.rounds import Rounds, SavedTree
+from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
-
-if TYPE_CHECKING:
-    from cdec.samplers.learning.saved import TreeFile
 
 OPEN = np.iinfo(np.int32).max
 """More candidates than are ever drawn."""
@@ -55,7 +51,7 @@ class AsapSampler(Sampler):
     round: int
     tree_cache: int
     max_walks: int
-    tree: TreeFile | None
+    tree: SavedTree | None
 
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""

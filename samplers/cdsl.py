@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.drafts.speculate import DraftRun, opened
-from cdec.samplers.facts import Method
 from cdec.samplers.lookahead.rollout import Rollout, onward, roll_out
 from cdec.samplers.lookahead.run import Plan
 from cdec.samplers.lookahead.sampler import RewardSampler
-from cdec.samplers.registry import METHODS
+from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.walks.decoding import candidate_uniforms
 from cdec.samplers.walks.events import END, NONE
 from cdec.samplers.walks.randomness import TEST

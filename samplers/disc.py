@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.facts import Method
 from cdec.samplers.options import DEFAULT_MAX_WALKS
-from cdec.samplers.registry import METHODS
+from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates
 from cdec.samplers.walks.mass import Tally
 from cdec.samplers.walks.outcome import Outcome
-from cdec.samplers.walks.randomness import CandidateUniforms, single_uniform
+from cdec.samplers.walks.randomness import CandidateUniforms, resample, single_uniform
 
 SLACK = 1e-4
 """Nats: rounding moves the sum of a text's log Z by less."""
@@ -319,22 +318,3 @@ class _Chosen:
     candidates: Candidates
     counts: NDArray[np.int64]
     accepted: NDArray[np.bool_]
-
-
-def resample(log_weights: NDArray[np.float64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Take one of K with probability proportional to its weight, in each row.
-
-    Args:
-        log_weights: float64[n, K] natural logs; -inf is weight 0.
-        uniforms: float64[n] in [0, 1).
-
-    Returns:
-        int64[n]; 0 where all weights are 0.
-    """
-    peak = log_weights.max(axis=1, keepdims=True)
-    weights = np.exp(log_weights - np.where(peak == -np.inf, 0.0, peak))
-    running = np.cumsum(weights, axis=1)
-    below = (running <= (uniforms * running[:, -1])[:, None]).sum(axis=1)
-    # Rounding must not push the choice past the last weight that is positive.
-    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
-    return np.where(peak[:, 0] == -np.inf, 0, np.minimum(below, last))

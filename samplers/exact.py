@@ -11,25 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
-from cdec.samplers.disc import resample
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.facts import Method
 from cdec.samplers.learning.bookkeeping import Budget, Learning, wanted_of
-from cdec.samplers.learning.rounds import Rounds
+from cdec.samplers.learning.rounds import Rounds, SavedTree
 from cdec.samplers.options import TRIES
-from cdec.samplers.registry import METHODS
+from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
-
-if TYPE_CHECKING:
-    from cdec.samplers.learning.saved import TreeFile
+from cdec.samplers.walks.randomness import resample
 
 FALLBACKS = {"disc": "asymptotic", "asap": "asymptotic", "none": "exact"}
 """What a sample past the budget becomes, and its exactness: one of K more candidates, taken in
@@ -72,7 +68,7 @@ class ExactSampler(Sampler):
     K: int
     tree_cache: int
     max_walks: int
-    tree: TreeFile | None
+    tree: SavedTree | None
 
     @classmethod
     def require_consistent(cls, options: Mapping[str, Any]) -> None:

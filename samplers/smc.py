@@ -21,10 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.base import Sampler
-from cdec.samplers.disc import resample
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.facts import Method
-from cdec.samplers.registry import METHODS
+from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates, Recorder, concatenate
@@ -33,7 +31,7 @@ from cdec.samplers.walks.events import SampledEvents
 from cdec.samplers.walks.frontier import Frontier, Step
 from cdec.samplers.walks.mass import Tally, distinct_ess
 from cdec.samplers.walks.outcome import Outcome
-from cdec.samplers.walks.randomness import single_uniform
+from cdec.samplers.walks.randomness import resample, single_uniform
 
 
 class Populations:

@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.facts import Method
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
-from cdec.samplers.registry import METHODS
+from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
 

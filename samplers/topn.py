@@ -15,9 +15,8 @@ import numpy as np
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.facts import Method
 from cdec.samplers.learning.bookkeeping import wanted_of
-from cdec.samplers.registry import METHODS
+from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.search.best_first import Search
 from cdec.samplers.search.members import Known, Member, ranked
 from cdec.samplers.walks.batch import Batch

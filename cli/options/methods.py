@@ -18,7 +18,7 @@ from cdec.core.errors import UsageError
 from cdec.core.options import Option, option, several
 from cdec.samplers.facts.method import Method
 from cdec.samplers.options import COUNTS, LOOKUP
-from cdec.samplers.registry import METHODS
+from cdec.samplers.registry import METHODS, Method
 
 MEASURE = "measure"
 _MEASURED = f" `{MEASURE}` times both at the start."
@@ -114,7 +114,7 @@ def _shown_default(option: Option) -> str:
 
 def facts_of(method: Method) -> list[tuple[str, str]]:
     """Return what is said of a method itself, by name: law, weight, needs, cost."""
-    about = method.about
+    about = ABOUT[method.name]
     return [
         ("law", in_option_words(about.law_in_full)),
         ("log_weight", in_option_words(about.weight_in_full)),
@@ -130,10 +130,10 @@ def details_of(name: str | None) -> list[Details]:
         UsageError: There is none of this name.
     """
     if name is None:
-        rows = [(each.name, each.about.summary) for each in METHODS.values()]
+        rows = [(each.name, ABOUT[each.name].summary) for each in METHODS.values()]
         return [Details("Methods (--method NAME --help adds what one takes)", rows)]
     method = named_method(name)
-    said = in_option_words(method.about.summary)
+    said = in_option_words(ABOUT[method.name].summary)
     return [
         Details(f"Method {name}", [("draws", said), *facts_of(method)]),
         Details(f"Options of {name}", options=options_said(method)),

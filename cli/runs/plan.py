@@ -147,7 +147,7 @@ class Plan:
             model=options.batch.served_name or named_model(options.loading.model),
             n=options.choice.n,
             max_n=DEFAULT_MAX_N if options.max_n is None else options.max_n,
-            is_greedy=self.method.declared.about.is_greedy(self.method.values),
+            is_greedy=ABOUT[self.method.declared.name].is_greedy(self.method.values),
         )
 
     def open_files(self, run: Run, progress: Progress = silent) -> Files:

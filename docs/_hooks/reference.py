@@ -20,6 +20,7 @@ from cdec.core.grammars import errors as grammar_errors
 from cdec.core.options import Option
 from cdec.core.record_fields import RECORD_FIELDS, RecordField
 from cdec.core.schemas import errors as schema_errors
+from cdec.samplers.facts import ABOUT
 from cdec.samplers.registry import METHODS
 
 _PACKAGES = ("cdec.core", "cdec.compilers", "cdec.samplers")
@@ -97,7 +98,7 @@ def _methods() -> Iterator[str]:
     yield "| method | what it draws | law | `log_weight` | needs | cost |"
     yield "|---|---|---|---|---|---|"
     for method in METHODS.values():
-        about = method.about
+        about = ABOUT[method.name]
         cells = (about.summary, about.law, about.weight, ", ".join(method.needs), about.cost)
         yield f"| [`{method.name}`](#{method.name}) | {' | '.join(map(_cell, cells))} |"
     for each in map(method_json, METHODS.values()):

@@ -13,6 +13,7 @@ from cdec.integrations.openai_batch.reading import requests_from_objects
 from cdec.integrations.openai_batch.responses import Responses, refusal
 from cdec.integrations.records.sampling import RecordSampler
 from cdec.integrations.serving.settings import AskedLimits, ServingSettings
+from cdec.samplers.facts import ABOUT
 from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def answer_batch(
             model=called,
             n=settings.get("n", 1),
             max_n=sampler.reading["max_n"],
-            is_greedy=method is not None and method.about.is_greedy(settings),
+            is_greedy=method is not None and ABOUT[method.name].is_greedy(settings),
         )
         responses = Responses(sampler.model, called or "", sampler.fields)
         tasks = BatchTasks(sampler.tasks()).of(requests_from_objects(requests, asking))

@@ -25,8 +25,7 @@ from cdec.integrations.transformers.output import (
     sequences_of,
     tell_of_dead_ends,
 )
-from cdec.samplers.facts import Method
-from cdec.samplers.registry import METHODS
+from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.sampling import named_method, sample
 
 

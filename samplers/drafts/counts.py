@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.constraint import Constraint
 from cdec.core.errors import (
     DataError,
     InputMissingError,
@@ -265,11 +264,6 @@ class Counts:
         return counts
 
 
-def fingerprint_of(constraint: Constraint | None) -> str:
-    """Return what tells a constraint's counts from others': its artifact's digest."""
-    return "" if constraint is None else constraint.metadata.get("cdec.digest", "")
-
-
 def _fill(table: CountTable, rows: Any, path: Path) -> None:
     try:
         for key, events in rows.items():
@@ -315,7 +309,7 @@ class CountGuesses:
         for request, number in zip(batch.requests, batch.session_of.tolist(), strict=True):
             constraint = request.constraint
             if number >= 0 and constraint is not None and constraint.has_speculation_keys:
-                self._tables[number] = counts.table(fingerprint_of(constraint))
+                self._tables[number] = counts.table(constraint.metadata.get("cdec.digest", ""))
 
     def guess(self, walks: Frontier) -> NDArray[np.int64]:
         """Return the token that is likely enough to be next, int64[n]; -1 where none is."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from cdec.samplers.walks.randomness import CandidateUniforms
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.base import Draft
-    from cdec.samplers.learning.saved import TreeFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +64,16 @@ class Round:
         return passed
 
 
+class SavedTree(Protocol):
+    """A place where the tree of one record is kept between runs (``saved.TreeFile``)."""
+
+    def load(self, batch: Batch) -> int:
+        """Enter the tree into a batch of one record; return how many candidates grew it."""
+
+    def save(self, batch: Batch, candidates: int, round_size: int) -> None:
+        """Keep the tree of a batch, grown by so many candidates of all runs."""
+
+
 class Rounds:
     """Draws rounds for the constrained requests of a batch.
 
@@ -94,7 +103,7 @@ class Rounds:
         max_walks: int,
         tree_cache: int,
         aborting: bool = False,
-        file: TreeFile | None = None,
+        file: SavedTree | None = None,
         draft: Draft | None = None,
     ) -> None:
         self._draft = draft

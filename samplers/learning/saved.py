@@ -37,7 +37,6 @@ from cdec.core.files.whole import refuse_existing
 from cdec.core.mask import allocate_mask
 from cdec.core.models.fingerprint import model_fingerprint
 from cdec.core.native import library
-from cdec.samplers.drafts.counts import fingerprint_of
 from cdec.samplers.prefix_tree import EVALUATED, EXACT, NIL, NOBODY, TERMINAL, Arrivals
 from cdec.samplers.walks.batch import FREE
 
@@ -63,7 +62,10 @@ def tree_key(batch: Batch, names: Mapping[str, str] | None) -> dict[str, str]:
     width = model.vocabulary.width
     prompt = model.encode_prompt(request.prompt)
     warping = model.warping
-    constraint = {"constraint": fingerprint_of(request.constraint)} if names is None else names
+    digest = (
+        "" if request.constraint is None else request.constraint.metadata.get("cdec.digest", "")
+    )
+    constraint = {"constraint": digest} if names is None else names
     return {
         "model": model_fingerprint(model),
         "vocabulary": f"{model.vocabulary.vocabulary_hash} of {width}",

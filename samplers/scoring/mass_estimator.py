@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.options import Option
-from cdec.samplers.learning.rounds import Rounds
-from cdec.samplers.learning.saved import TreeFile
+from cdec.samplers.learning.rounds import Rounds, SavedTree
 from cdec.samplers.options import (
     DEFAULT_MAX_WALKS,
     DEFAULT_ROUND,
@@ -130,7 +129,7 @@ class MassEstimator:
         remember: bool = True,
         tree_cache: int = DEFAULT_TREE_CACHE,
         max_walks: int = DEFAULT_MAX_WALKS,
-        tree: TreeFile | None = None,
+        tree: SavedTree | None = None,
     ) -> None:
         self.candidates = CANDIDATES.check(candidates)
         self.until_converged = UNTIL_CONVERGED.check(until_converged)

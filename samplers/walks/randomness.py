@@ -37,6 +37,25 @@ def single_uniform(seed: int, candidate: int) -> float:
     return float(np.random.Generator(bits).random())
 
 
+def resample(log_weights: NDArray[np.float64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Take one of K with probability proportional to its weight, in each row.
+
+    Args:
+        log_weights: float64[n, K] natural logs; -inf is weight 0.
+        uniforms: float64[n] in [0, 1).
+
+    Returns:
+        int64[n]; 0 where all weights are 0.
+    """
+    peak = log_weights.max(axis=1, keepdims=True)
+    weights = np.exp(log_weights - np.where(peak == -np.inf, 0.0, peak))
+    running = np.cumsum(weights, axis=1)
+    below = (running <= (uniforms * running[:, -1])[:, None]).sum(axis=1)
+    # Rounding must not push the choice past the last weight that is positive.
+    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
+    return np.where(peak[:, 0] == -np.inf, 0, np.minimum(below, last))
+
+
 class CandidateUniforms:
     """Uniforms in [0, 1) of a batch of candidates, generated in blocks of steps.
 

@@ -72,7 +72,7 @@ def test_a_summary_is_the_first_line_of_the_commands_own_help(name: str) -> None
 def test_help_lists_the_methods_with_a_line_each(cdec: Runner) -> None:
     text = shown(cdec, "sample", "--help")
     for name, method in METHODS.items():
-        assert f"  {name:<13}  {method.about.summary}\n" in text
+        assert f"  {name:<13}  {ABOUT[method.name].summary}\n" in text
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -20,7 +20,7 @@ def test_every_method_is_described_and_has_an_example() -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_descriptions_fit_their_columns(name: str) -> None:
-    about = METHODS[name].about
+    about = ABOUT[name]
     assert len(about.summary) <= 61
     assert len(about.law) <= 15 and len(about.weight) <= 16 and len(about.cost) <= 18
 
@@ -39,8 +39,8 @@ def test_the_table_fits_80_columns_and_a_screen(cdec: Runner) -> None:
     lines = result.stdout.decode().splitlines()
     assert result.status == 0 and max(map(len, lines)) <= 80 and len(lines) <= 60
     for name, method in METHODS.items():
-        at = lines.index(f"{name:<13}  {method.about.summary}")
-        for said in (method.about.law, method.about.weight, method.about.cost):
+        at = lines.index(f"{name:<13}  {ABOUT[method.name].summary}")
+        for said in (ABOUT[method.name].law, ABOUT[method.name].weight, ABOUT[method.name].cost):
             assert said in lines[at + 1]
         assert all(need in lines[at + 1] for need in method.needs)
 
@@ -51,7 +51,7 @@ def test_a_name_gives_everything_about_one(cdec: Runner, name: str) -> None:
     text = result.stdout.decode()
     lines = text.splitlines()
     assert result.status == 0 and max(map(len, lines[:-1])) <= 80
-    about = METHODS[name].about
+    about = ABOUT[name]
     facts = text.partition("Options of")[0]
     assert about.summary in " ".join(facts.split()) and "`" not in facts
     assert "source  " in facts and "when  " in facts and EXAMPLES[name] in text

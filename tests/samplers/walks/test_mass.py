@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from cdec.samplers.disc import resample
 from cdec.samplers.prefix_tree import Bracket
 from cdec.samplers.walks.mass import UNKNOWN, distinct_ess, estimate, length_mass_upper
-from cdec.samplers.walks.randomness import CandidateUniforms, draw_seeds, single_uniform
+from cdec.samplers.walks.randomness import CandidateUniforms, draw_seeds, resample, single_uniform
 
 WIDE = Bracket(-math.inf, 0.0, 0.0)
 
