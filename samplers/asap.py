@@ -64,7 +64,7 @@ class AsapSampler(Sampler):
         )
         burn_in = np.maximum(self.burn_in - rounds.before, 0)
         learning = Learning(batch, rounds, wanted_of(batch) + burn_in)
-        learning.draw_free(self.max_walks)
+        learning.draw_unconstrained(self.max_walks)
         active = learning.constrained
         # The number of the first candidate that is recorded; OPEN while it is not known.
         starts = np.where(self.until_converged is None, burn_in, OPEN)

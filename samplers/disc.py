@@ -2,7 +2,7 @@
 
 Paper: arXiv 2504.09135, Algorithm 1, with these deviations (design, ALGORITHMS section 3): a
 candidate goes on past members until its end event, whose probability enters x; dead ends count as
-rejected candidates of weight 0; candidates are drawn in waves (1, then 1, 2, 4, ...) until one is
+rejected candidates of weight 0; candidates are drawn in batches (1, then 1, 2, 4, ...) until one is
 accepted, numbered by the draw's seed and tested in index order, which changes no law.
 """
 
@@ -20,10 +20,10 @@ from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.options import DEFAULT_MAX_WALKS
 from cdec.samplers.registry import METHODS, Method
-from cdec.samplers.walks.batch import FREE, Batch
+from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates
-from cdec.samplers.walks.mass import Tally
+from cdec.samplers.walks.mass import MassAccumulator
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import CandidateUniforms, resample, single_uniform
 
@@ -90,16 +90,16 @@ class DiscSampler(Sampler):
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         unbiased = self.exactness == "asymptotic"
-        tally = Tally(batch, unbiased=unbiased)
-        is_free = batch.session_of[batch.draw_request] == FREE
+        masses = MassAccumulator(batch, unbiased=unbiased)
+        is_unconstrained = batch.session_of[batch.draw_request] == UNCONSTRAINED
         order, parts = [], []
         for rows, choose, fixed in (
-            (np.flatnonzero(~is_free), self._choose, self.mass_draws),
-            (np.flatnonzero(is_free), self._sample_model, 1),
+            (np.flatnonzero(~is_unconstrained), self._choose, self.mass_draws),
+            (np.flatnonzero(is_unconstrained), self._sample_model, 1),
         ):
             for chunk in chunks(len(rows), self.max_walks // (fixed * (self.beams or 1))):
                 order.append(rows[chunk])
-                parts.append(choose(batch, tally, rows[chunk], draft))
+                parts.append(choose(batch, masses, rows[chunk], draft))
         place = np.argsort(np.concatenate(order))
         chosen = concatenate([part.candidates for part in parts]).take(place)
         was_accepted = np.concatenate([part.accepted for part in parts])[place]
@@ -116,45 +116,45 @@ class DiscSampler(Sampler):
             log_weight=np.where(was_accepted & chosen.is_complete & unbiased, 0.0, np.nan),
             log_candidate_weight=log_x,
             per_draw=per_draw,
-            per_request=tally.fields(),
+            per_request=masses.fields(),
         )
 
     def _sample_model(
-        self, batch: Batch, tally: Tally, draws: NDArray[np.int64], draft: Draft | None
+        self, batch: Batch, masses: MassAccumulator, draws: NDArray[np.int64], draft: Draft | None
     ) -> _Chosen:
         """Draw from the model itself: without a constraint x is 1, and the first one is taken."""
         drawn = self._drawn(batch, draws, (0, 1), draft).candidates
-        tally.weigh(draws, drawn)
+        masses.weigh(draws, drawn)
         return _Chosen(drawn, np.ones(len(draws), np.int64), np.ones(len(draws), np.bool_))
 
     def _choose(
-        self, batch: Batch, tally: Tally, draws: NDArray[np.int64], draft: Draft | None
+        self, batch: Batch, masses: MassAccumulator, draws: NDArray[np.int64], draft: Draft | None
     ) -> _Chosen:
-        """Draw candidates of constrained draws (int64[n]) in waves until one of each is accepted.
+        """Draw candidates of constrained draws (int64[n]) in batches until one of each is accepted.
 
-        Draws of which none is accepted yet go into the next wave, all together. The first
+        Draws of which none is accepted yet go into the next batch, all together. The first
         ``mass_draws`` of each are drawn and weighed whatever happens: a mean over a number that
         chance has stopped would be biased.
         """
         counts = np.full(len(draws), self.K if self.recycle else 2 * self.K)
         open_ones = np.arange(len(draws))
         parts, rows = [], []
-        refused: list[Wave] = []
-        for first, size in waves(self.K, self.mass_draws, MOST_TOGETHER):
-            wave = self._drawn(batch, draws[open_ones], (first, size), draft, is_test=True)
+        refused: list[CandidateBatch] = []
+        for first, size in batch_sizes(self.K, self.mass_draws, MOST_TOGETHER):
+            tried = self._drawn(batch, draws[open_ones], (first, size), draft, is_test=True)
             if first == 0:
-                tally.weigh(np.repeat(draws, size), wave.candidates)
-            wave = wave.first(self.K - first)
-            is_taken, best = wave.passed.any(axis=1), np.argmax(wave.passed, axis=1)
+                masses.weigh(np.repeat(draws, size), tried.candidates)
+            tried = tried.first(self.K - first)
+            is_taken, best = tried.passed.any(axis=1), np.argmax(tried.passed, axis=1)
             taken, left = np.flatnonzero(is_taken), np.flatnonzero(~is_taken)
-            parts.append(wave.candidates.take(taken * wave.size + best[taken]))
+            parts.append(tried.candidates.take(taken * tried.size + best[taken]))
             rows.append(open_ones[taken])
             counts[open_ones[taken]] = first + best[taken] + 1
             open_ones = open_ones[left]
             if not open_ones.size:
                 break
             if self.recycle:
-                refused = [each.take(left) for each in (*refused, wave)]
+                refused = [each.take(left) for each in (*refused, tried)]
         accepted = np.ones(len(draws), np.bool_)
         if open_ones.size:
             accepted[open_ones] = False
@@ -167,7 +167,7 @@ class DiscSampler(Sampler):
         self,
         batch: Batch,
         draws: NDArray[np.int64],
-        refused: list[Wave],
+        refused: list[CandidateBatch],
         draft: Draft | None,
     ) -> Candidates:
         """Take one of K candidates of each draw (int64[n]) by its weight, after K were refused."""
@@ -190,7 +190,7 @@ class DiscSampler(Sampler):
         draft: Draft | None,
         *,
         is_test: bool = False,
-    ) -> Wave:
+    ) -> CandidateBatch:
         """Draw the same candidates of every draw.
 
         They decode in parts of a size that nobody sets, so nothing depends on it, not even how many
@@ -213,7 +213,9 @@ class DiscSampler(Sampler):
                 tests.append(uniforms.acceptance())
                 floor = log_below(tests[-1]) if gives_up else None
                 chunk.append(self._candidates(batch, draws[rows], uniforms, draft, floor))
-            parts.append(Wave(concatenate(chunk), np.concatenate(tests).reshape(-1, len(some))))
+            parts.append(
+                CandidateBatch(concatenate(chunk), np.concatenate(tests).reshape(-1, len(some)))
+            )
         return joined(parts)
 
     def _candidates(
@@ -242,7 +244,7 @@ class DiscSampler(Sampler):
 
 
 @dataclass(frozen=True, slots=True)
-class Wave:
+class CandidateBatch:
     """Candidates of n draws, equally many of each, those of one adjacent.
 
     Attributes:
@@ -264,27 +266,27 @@ class Wave:
         x = np.exp(self.candidates.log_x).reshape(self.tests.shape)
         return np.asarray(self.tests < x)
 
-    def first(self, size: int) -> Wave:
+    def first(self, size: int) -> CandidateBatch:
         """Return the first candidates of each draw, at most ``size``."""
         if size >= self.size:
             return self
         rows = np.arange(self.tests.size).reshape(self.tests.shape)[:, :size]
-        return Wave(self.candidates.take(rows.reshape(-1)), self.tests[:, :size])
+        return CandidateBatch(self.candidates.take(rows.reshape(-1)), self.tests[:, :size])
 
-    def take(self, draws: NDArray[np.int64]) -> Wave:
+    def take(self, draws: NDArray[np.int64]) -> CandidateBatch:
         """Return the candidates of some of the draws."""
         rows = np.arange(self.tests.size).reshape(self.tests.shape)[draws]
-        return Wave(self.candidates.take(rows.reshape(-1)), self.tests[draws])
+        return CandidateBatch(self.candidates.take(rows.reshape(-1)), self.tests[draws])
 
 
-def joined(parts: Sequence[Wave]) -> Wave:
-    """Return the candidates of the same draws as one wave, those of a draw in the given order."""
+def joined(parts: Sequence[CandidateBatch]) -> CandidateBatch:
+    """Return the candidates of the same draws as one batch, those of a draw in the given order."""
     if len(parts) == 1:
         return parts[0]
     owners = [np.repeat(np.arange(len(part.tests)), part.size) for part in parts]
     order = np.argsort(np.concatenate(owners), kind="stable")
     candidates = concatenate([part.candidates for part in parts]).take(order)
-    return Wave(candidates, np.concatenate([part.tests for part in parts], axis=1))
+    return CandidateBatch(candidates, np.concatenate([part.tests for part in parts], axis=1))
 
 
 def log_below(tests: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -296,12 +298,12 @@ def log_below(tests: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.log(tests) - SLACK
 
 
-def waves(tries: int, fixed: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield the first number and the size of each wave of candidates, ``tries`` in all or more.
+def batch_sizes(tries: int, fixed: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield the first number and the size of each batch of candidates, ``tries`` in all or more.
 
-    The first wave has the ``fixed`` ones, whole; each other one as many as all before it together,
+    The first batch has the ``fixed`` ones, whole; each other one as many as all before it together,
     at most ``most``: with 1 these are 1, 1, 2, 4, ... So fewer than twice as many are drawn as are
-    needed, in about log2(tries) waves.
+    needed, in about log2(tries) batches.
     """
     done, size = 0, fixed
     while done < tries:

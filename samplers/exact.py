@@ -90,7 +90,7 @@ class ExactSampler(Sampler):
         # The first candidates, rounds being whole: as many as the samples, which are drawn anyway.
         estimated = np.minimum(-(-wanted // self.round) * self.round, wanted * self.max_draws)
         learning = Learning(batch, rounds, estimated)
-        learning.draw_free(self.max_walks, draft)
+        learning.draw_unconstrained(self.max_walks, draft)
         budget = Budget(batch, rounds, learning, self.max_draws, self.progress)
         active = learning.constrained
         while active.size:

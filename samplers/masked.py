@@ -19,7 +19,7 @@ from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks, decode
-from cdec.samplers.walks.mass import Tally
+from cdec.samplers.walks.mass import MassAccumulator
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import AGAIN
 
@@ -61,12 +61,12 @@ class MaskedSampler(Sampler):
 
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        tally = Tally(batch, unbiased=self.top_m is None and not self.opportunistic)
+        masses = MassAccumulator(batch, unbiased=self.top_m is None and not self.opportunistic)
         together = self.max_walks // (1 if draft is None else draft.rows)
         parts = []
         for draws in chunks(len(batch.seeds), together):
             drawn = self._draw(batch, draws, draft)
-            tally.weigh(draws, drawn)
+            masses.weigh(draws, drawn)
             parts.append(drawn)
         chosen = concatenate(parts)
         log_x = np.where(chosen.is_complete & (not self.opportunistic), chosen.log_x, np.nan)
@@ -79,7 +79,7 @@ class MaskedSampler(Sampler):
             log_weight=log_x if self.top_m is None else np.full(len(log_x), np.nan),
             log_candidate_weight=log_x,
             per_draw=per_draw,
-            per_request=tally.fields(weights=not self.opportunistic),
+            per_request=masses.fields(weights=not self.opportunistic),
         )
 
     def _draw(self, batch: Batch, draws: NDArray[np.int64], draft: Draft | None) -> Candidates:

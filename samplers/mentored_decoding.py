@@ -26,7 +26,7 @@ from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks
-from cdec.samplers.walks.mass import Tally
+from cdec.samplers.walks.mass import MassAccumulator
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import CandidateUniforms
 
@@ -86,12 +86,12 @@ class MentoredSampler(Sampler):
 
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        tally = Tally(batch, unbiased=self._covers_target, bounded=False)
+        masses = MassAccumulator(batch, unbiased=self._covers_target, bounded=False)
         at_work = opened(draft)
         parts, spent = [], []
         for draws in chunks(len(batch.seeds), self.max_walks // at_work.rows):
             drawn, budget = self._draw(batch, draws, at_work)
-            tally.weigh(draws, drawn)
+            masses.weigh(draws, drawn)
             parts.append(drawn)
             spent.append(budget.spent)
         chosen = concatenate(parts)
@@ -102,7 +102,7 @@ class MentoredSampler(Sampler):
             log_weight=log_x,
             log_candidate_weight=log_x,
             per_draw={"kl_spent": np.concatenate(spent).tolist()},
-            per_request=tally.fields(),
+            per_request=masses.fields(),
         )
 
     @property

@@ -209,7 +209,7 @@ class Visit:
     Attributes:
         log_mass: float64[W] log of the allowed mass there, -inf if none.
         log_end: float64[W] log P(end | prefix), -inf where the text may not end; None for none.
-        log_beyond: float64[W] log of the mass after the prefix that the length limit cuts off.
+        log_truncated: float64[W] log of the mass after the prefix that the length limit cuts off.
         evaluated: Whether the model was asked.
         exact: Whether ``log_mass`` leaves out the tokens that were drawn there.
         terminal: Whether the prefixes are texts that ended themselves.
@@ -217,14 +217,14 @@ class Visit:
 
     log_mass: NDArray[np.float64]
     log_end: NDArray[np.float64] | None = None
-    log_beyond: NDArray[np.float64] | None = None
+    log_truncated: NDArray[np.float64] | None = None
     evaluated: bool = True
     exact: bool = False
     terminal: bool = False
 
     def take(self, rows: NDArray[np.int64]) -> Visit:
         """Return what is known of some of the prefixes."""
-        shares = ("log_mass", "log_end", "log_beyond")
+        shares = ("log_mass", "log_end", "log_truncated")
         known = {name: getattr(self, name) for name in shares}
         return replace(self, **{k: v[rows] for k, v in known.items() if v is not None})
 
@@ -242,7 +242,7 @@ class PrefixTree:
         columns: Arrays by name; of unvisited contexts they mean nothing.
         log_found: float64[R] log of the summed probability of the texts seen, a lower bound of the
             mass: every visited prefix that may end counts with its end event.
-        log_beyond: float64[R] log of the summed mass of what the length limit cut off.
+        log_truncated: float64[R] log of the summed mass of what the length limit cut off.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ class PrefixTree:
         self.columns: dict[str, NDArray[Any]] = {}
         self._grow(1024)
         self.log_found = np.full(requests, -np.inf)
-        self.log_beyond = np.full(requests, -np.inf)
+        self.log_truncated = np.full(requests, -np.inf)
         self._stale: list[NDArray[np.int64]] = []
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -295,7 +295,7 @@ class PrefixTree:
         if "state" in self.columns:
             self["state"][nodes.context] = nodes.host_states()
         ends = np.zeros(n) if seen.terminal else seen.log_end
-        for total, shares in ((self.log_found, ends), (self.log_beyond, seen.log_beyond)):
+        for total, shares in ((self.log_found, ends), (self.log_truncated, seen.log_truncated)):
             if shares is not None:
                 rows = np.flatnonzero(is_new & (shares > -np.inf))
                 log_p = nodes.log_prefix[rows] + shares[rows]

@@ -24,12 +24,12 @@ from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.walks import events
-from cdec.samplers.walks.batch import FREE, Batch
-from cdec.samplers.walks.candidates import Candidates, Recorder, concatenate
+from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
+from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer, concatenate
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates, step_on
 from cdec.samplers.walks.events import SampledEvents
 from cdec.samplers.walks.frontier import Frontier, Step
-from cdec.samplers.walks.mass import Tally, distinct_ess
+from cdec.samplers.walks.mass import MassAccumulator, distinct_ess
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import resample, single_uniform
 
@@ -56,7 +56,7 @@ class Populations:
         self._choices = candidate_uniforms(batch, draws, particles)
         self._ancestry = candidate_uniforms(batch, draws, particles, first=particles)
         request = batch.draw_request[owners]
-        self._record = Recorder(len(owners), loops=batch.loop_watch(request))
+        self._record = TrajectoryBuffer(len(owners), loops=batch.loop_watch(request))
         self._resamplings = np.zeros(len(draws), np.int64)
         self._alive = np.arange(len(owners))
         self._frontier = Frontier.at_start(batch, request, batch.draw_index[owners])
@@ -203,13 +203,13 @@ class SmcSampler(Sampler):
 
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        tally = Tally(batch, unbiased=True)
-        is_free = batch.session_of[batch.draw_request] == FREE
-        led, free = np.flatnonzero(~is_free), np.flatnonzero(is_free)
+        masses = MassAccumulator(batch, unbiased=True)
+        is_unconstrained = batch.session_of[batch.draw_request] == UNCONSTRAINED
+        led, free = np.flatnonzero(~is_unconstrained), np.flatnonzero(is_unconstrained)
         order = [led[c] for c in chunks(len(led), self.max_walks // self.particles)]
-        parts = [self._choose(batch, tally, draws) for draws in order]
+        parts = [self._choose(batch, masses, draws) for draws in order]
         order += [free[c] for c in chunks(len(free), self.max_walks)]
-        parts += [_sample_model(batch, tally, draws) for draws in order[len(parts) :]]
+        parts += [_sample_model(batch, masses, draws) for draws in order[len(parts) :]]
         place = np.argsort(np.concatenate(order))
         drawn = _joined(parts).take(place)
         chosen = drawn.chosen
@@ -224,10 +224,10 @@ class SmcSampler(Sampler):
                 "resamplings": drawn.resamplings.tolist(),
                 "ess": drawn.ess,
             },
-            per_request=_without_ess(tally),
+            per_request=_without_ess(masses),
         )
 
-    def _choose(self, batch: Batch, tally: Tally, draws: NDArray[np.int64]) -> _Drawn:
+    def _choose(self, batch: Batch, masses: MassAccumulator, draws: NDArray[np.int64]) -> _Drawn:
         """Run the populations of constrained draws, int64[n]; take one particle of each."""
         n = self.particles
         populations = Populations(batch, draws, n, self.resample_below)
@@ -236,9 +236,9 @@ class SmcSampler(Sampler):
         evidence = log_mean(log_weights)
         numbers = np.array([single_uniform(batch.seeds[draw], 2 * n) for draw in draws])
         rows = np.arange(len(draws)) * n + resample(log_weights, numbers)
-        beyond = log_mean(candidates.log_beyond.reshape(-1, n))
-        chosen = replace(candidates.take(rows), log_x=evidence, log_beyond=beyond)
-        tally.weigh(draws, chosen)
+        beyond = log_mean(candidates.log_truncated.reshape(-1, n))
+        chosen = replace(candidates.take(rows), log_x=evidence, log_truncated=beyond)
+        masses.weigh(draws, chosen)
         texts = candidates.last.reshape(-1, n)
         return _Drawn(
             chosen=chosen,
@@ -275,10 +275,10 @@ def _joined(parts: list[_Drawn]) -> _Drawn:
     )
 
 
-def _sample_model(batch: Batch, tally: Tally, draws: NDArray[np.int64]) -> _Drawn:
+def _sample_model(batch: Batch, masses: MassAccumulator, draws: NDArray[np.int64]) -> _Drawn:
     """Draw from the model itself, where no constraint weighs anything: one particle a draw."""
     drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1))
-    tally.weigh(draws, drawn)
+    masses.weigh(draws, drawn)
     return _Drawn(
         chosen=drawn,
         particles=np.ones(len(draws), np.int64),
@@ -287,9 +287,9 @@ def _sample_model(batch: Batch, tally: Tally, draws: NDArray[np.int64]) -> _Draw
     )
 
 
-def _without_ess(tally: Tally) -> dict[int, dict[str, object]]:
+def _without_ess(masses: MassAccumulator) -> dict[int, dict[str, object]]:
     """Return the records' mass fields; ``ess`` is each draw's own here."""
-    fields = tally.fields()
+    fields = masses.fields()
     for mine in fields.values():
         del mine["ess"]
     return fields

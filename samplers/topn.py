@@ -20,7 +20,7 @@ from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.search.best_first import Search
 from cdec.samplers.search.members import Known, Member, ranked
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Candidates, Recorder
+from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Candidates, TrajectoryBuffer
 from cdec.samplers.walks.outcome import Outcome
 
 DEFAULT_EVALUATIONS = 300
@@ -131,8 +131,8 @@ class TopnSampler(Sampler):
 
 def _candidates(batch: Batch, members: list[Member]) -> Candidates:
     """Return the D draws as candidates; one without a member ends like those of ``Learning``."""
-    record = Recorder(len(members))
-    is_cut = batch.tree.log_beyond[batch.draw_request] > -np.inf
+    record = TrajectoryBuffer(len(members))
+    is_cut = batch.tree.log_truncated[batch.draw_request] > -np.inf
     for i, member in enumerate(members):
         row, entry = np.array([i]), member.entry
         if entry is None:

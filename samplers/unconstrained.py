@@ -18,7 +18,7 @@ from cdec.samplers.registry import METHODS, Method
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import concatenate
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates
-from cdec.samplers.walks.mass import Tally
+from cdec.samplers.walks.mass import MassAccumulator
 from cdec.samplers.walks.outcome import Outcome
 
 
@@ -41,12 +41,12 @@ class UnconstrainedSampler(Sampler):
 
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        tally = Tally(batch, unbiased=True)
+        masses = MassAccumulator(batch, unbiased=True)
         parts = []
         for draws in chunks(len(batch.seeds), self.max_walks):
             drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1))
             # The indicator of S has mean P(S) under P.
-            tally.weigh(draws, replace(drawn, log_x=np.where(drawn.is_text, 0.0, -np.inf)))
+            masses.weigh(draws, replace(drawn, log_x=np.where(drawn.is_text, 0.0, -np.inf)))
             parts.append(drawn)
         chosen = concatenate(parts)
         log_weight = np.where(chosen.is_text, 0.0, np.nan)
@@ -55,5 +55,5 @@ class UnconstrainedSampler(Sampler):
             exactness=self.exactness,
             log_weight=log_weight,
             log_candidate_weight=log_weight,
-            per_request=tally.fields(bounds=False),
+            per_request=masses.fields(bounds=False),
         )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from cdec.samplers.walks.batch import Batch
-    from cdec.samplers.walks.candidates import Candidates, Recorder
+    from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer
     from cdec.samplers.walks.frontier import Frontier
     from cdec.samplers.walks.outcome import Outcome
     from cdec.samplers.walks.randomness import CandidateUniforms
@@ -58,7 +58,7 @@ class Draft(ABC):
     @abstractmethod
     def learn_on(
         self,
-        record: Recorder,
+        record: TrajectoryBuffer,
         alive: NDArray[np.int64],
         frontier: Frontier,
         uniforms: CandidateUniforms,

@@ -24,7 +24,7 @@ from cdec.samplers.drafts.models import ModelDrafting
 from cdec.samplers.drafts.proposals import Drafting, Proposal, propose
 from cdec.samplers.drafts.verify import Comparer, Judge, LearningVerifier, Level, Verifier
 from cdec.samplers.options import ADAPTIVE, COUNTS, LOOKUP
-from cdec.samplers.walks.candidates import Candidates, Recorder
+from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer
 from cdec.samplers.walks.decoding import chooser, step_on
 from cdec.samplers.walks.frontier import Frontier
 from cdec.samplers.walks.randomness import DRAFT
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def speculate_on(
-    record: Recorder,
+    record: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     judge: Judge,
@@ -86,7 +86,7 @@ def decode(
         judge: Verifies proposals; None is lossless.
         weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
     """
-    record = Recorder(len(request), loops=batch.loop_watch(request))
+    record = TrajectoryBuffer(len(request), loops=batch.loop_watch(request))
     frontier = Frontier.at_start(batch, request, draw)
     drafts = None if uniforms is None else uniforms.stream(DRAFT)
     judge = Verifier(uniforms) if judge is None else judge
@@ -95,7 +95,7 @@ def decode(
     return record.candidates()
 
 
-def _round(record: Recorder, walks: Following, uniforms: CandidateUniforms | None) -> None:
+def _round(record: TrajectoryBuffer, walks: Following, uniforms: CandidateUniforms | None) -> None:
     """Draft, evaluate, and follow what the target accepts."""
     frontier, run = walks.tested.start, walks.run
     open_ones = np.flatnonzero(~frontier.is_overlong())
@@ -138,22 +138,22 @@ class Following:
         self.alive, self._frontier = alive, frontier
         self._stopped: list[tuple[NDArray[np.int64], Frontier]] = []
 
-    def level(self, record: Recorder, proposal: Proposal | None) -> None:
+    def level(self, record: TrajectoryBuffer, proposal: Proposal | None) -> None:
         """Take one event a walk; those whose event was not the proposed one stop following."""
-        tally = self.tested
-        took = np.zeros(len(tally.candidates), np.bool_)
+        booked = self.tested
+        took = np.zeros(len(booked.candidates), np.bool_)
 
         def choose(step: Step, alive: NDArray[np.int64]) -> SampledEvents:
-            walks = np.searchsorted(tally.candidates, alive)
+            walks = np.searchsorted(booked.candidates, alive)
             level = Level.of(proposal, walks)
             verdict = self._judge.judge(step, alive, level)
             # A law of another aim is weighed back to the target's, before anything is cut off.
             record.log_x[alive] += verdict.log_ratio
             tested = walks[(level.kinds > 0) & ~level.forced]
-            tally.verified[tested] += 1
+            booked.verified[tested] += 1
             took[walks] = verdict.accepted
-            tally.accepted[tested] += took[tested]
-            tally.refused[tested] = ~took[tested]
+            booked.accepted[tested] += took[tested]
+            booked.refused[tested] = ~took[tested]
             self.run.drafting.learn(step, verdict.chosen)
             return verdict.chosen
 
@@ -161,7 +161,7 @@ class Following:
         start = replace(self._frontier, in_run=covered)
         how = {"look_ahead": False, "weighed": self._weighed}
         alive, frontier = step_on(record, self.alive, start, choose, **how)
-        goes_on = took[np.searchsorted(tally.candidates, alive)]
+        goes_on = took[np.searchsorted(booked.candidates, alive)]
         stops = np.flatnonzero(~goes_on)
         if stops.size:
             self._stopped.append((alive[stops], frontier.take(stops)))
@@ -272,7 +272,7 @@ class DraftRun(Draft):
 
     def learn_on(
         self,
-        record: Recorder,
+        record: TrajectoryBuffer,
         alive: NDArray[np.int64],
         frontier: Frontier,
         uniforms: CandidateUniforms,

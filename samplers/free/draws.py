@@ -112,10 +112,12 @@ class FreeDraw:
         number = len(self.regions)
         return self.seed if not number else derive_seed(self.seed, "region", number)
 
-    def add_part(self, sample: Sample, *, is_free: bool) -> None:
+    def add_part(self, sample: Sample, *, is_unconstrained: bool) -> None:
         """Add what was computed for a part, and what an observer wrote of it."""
         if sample.trace is not None:
-            self.trace = (self.trace or []) + [{**line, "free": is_free} for line in sample.trace]
+            self.trace = (self.trace or []) + [
+                {**line, "free": is_unconstrained} for line in sample.trace
+            ]
         for name in COSTS:
             value = sample.diagnostics.get(name)
             if isinstance(value, int):
@@ -385,7 +387,7 @@ class FreeDraws:
         draw.log_p += part.log_p
         draw.free_log_p += part.log_p
         draw.free_log_z += part.log_z
-        draw.add_part(sample, is_free=True)
+        draw.add_part(sample, is_unconstrained=True)
         if isinstance(part.read, Reached):
             self._reach(draw, part.read)
             return
@@ -475,7 +477,7 @@ class FreeDraws:
         start = len(vocabulary.decode(draw.tokens)) - len(begun)
         draw.add_warnings(sample, vocabulary)
         draw.tokens += sample.token_ids
-        draw.add_part(sample, is_free=False)
+        draw.add_part(sample, is_unconstrained=False)
         stop, rest = len(vocabulary.decode(draw.tokens)), None
         if isinstance(constraint, TaggedConstraint) and sample.finish_reason == FINISH_COMPLETE:
             rest = constraint.parted(sample.token_ids)[1]

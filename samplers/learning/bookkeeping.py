@@ -13,8 +13,8 @@ from cdec.core.errors import Notice
 from cdec.core.progress import Progress, Stage, silent
 from cdec.core.record_fields.text_warnings import BUDGET, MOST_NEEDED, about, over_budget
 from cdec.samplers.learning.rounds import Round, Rounds
-from cdec.samplers.walks.batch import FREE, Batch
-from cdec.samplers.walks.candidates import LENGTH, STUCK, Candidates, Recorder, concatenate
+from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
+from cdec.samplers.walks.candidates import LENGTH, STUCK, Candidates, TrajectoryBuffer, concatenate
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates
 from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass_upper, rising
 
@@ -43,7 +43,7 @@ class Learning:
         count = len(batch.requests)
         self.wanted = wanted_of(batch)
         self.taken = np.zeros(count, np.int64)
-        self.constrained = np.flatnonzero((self.wanted > 0) & (batch.session_of != FREE))
+        self.constrained = np.flatnonzero((self.wanted > 0) & (batch.session_of != UNCONSTRAINED))
         self._first = np.cumsum(self.wanted) - self.wanted
         self._estimated = estimated
         self._drawn: dict[int, list[Round]] = {}
@@ -85,18 +85,18 @@ class Learning:
         They end as dead ends, or by the length limit where that is what cut valid texts off.
         """
         draws: NDArray[np.int64] = self._first[request] + self.taken[request] + np.arange(n)
-        record = Recorder(n)
-        is_cut = self._batch.tree.log_beyond[request] > -np.inf
+        record = TrajectoryBuffer(n)
+        is_cut = self._batch.tree.log_truncated[request] > -np.inf
         record.finish(np.arange(n), LENGTH if is_cut else STUCK, np.full(n, -1, np.int64))
         self.taken[request] += n
         self._parts.append(record.candidates())
         self._rows.append(draws)
         return draws
 
-    def draw_free(self, max_walks: int, draft: Draft | None = None) -> None:
+    def draw_unconstrained(self, max_walks: int, draft: Draft | None = None) -> None:
         """Draw the samples of the requests without a constraint, from the model itself."""
         batch = self._batch
-        rows = np.flatnonzero(batch.session_of[batch.draw_request] == FREE)
+        rows = np.flatnonzero(batch.session_of[batch.draw_request] == UNCONSTRAINED)
         for chunk in chunks(len(rows), max_walks):
             draws = rows[chunk]
             uniforms = candidate_uniforms(batch, draws, 1)
@@ -145,7 +145,9 @@ class Learning:
             fields[r] = {
                 **estimate(log_x, bracket, weights).fields(),
                 **bracket.fields(),
-                "length_mass_upper": length_mass_upper(log_x, self._column(r, "log_beyond")[first]),
+                "length_mass_upper": length_mass_upper(
+                    log_x, self._column(r, "log_truncated")[first]
+                ),
                 "ess": distinct_ess(log_x, self._column(r, "last")[first]),
                 "round": self._rounds.size,
             }
@@ -183,7 +185,7 @@ class Learning:
     def _column(self, request: int, name: str) -> NDArray[Any]:
         drawn = self._drawn.get(request, [])
         parts = [
-            drawing.log_beyond if name == "log_beyond" else getattr(drawing.candidates, name)
+            drawing.log_truncated if name == "log_truncated" else getattr(drawing.candidates, name)
             for drawing in drawn
         ]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)

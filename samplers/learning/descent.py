@@ -25,7 +25,7 @@ from cdec.core.errors import ModelError
 from cdec.core.native import library
 from cdec.samplers.prefix_tree import EVALUATED, EXACT, NIL, NOBODY, TERMINAL, VISITED, PrefixTree
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Recorder
+from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, TrajectoryBuffer
 from cdec.samplers.walks.decoding import finish_done
 from cdec.samplers.walks.events import Ends, allowed_ids, host_scores
 from cdec.samplers.walks.frontier import Frontier, Step
@@ -256,7 +256,7 @@ class Descent:
 
     def start(
         self,
-        record: Recorder,
+        record: TrajectoryBuffer,
         request: NDArray[np.int64],
         draw: NDArray[np.int64],
         uniforms: CandidateUniforms,
@@ -285,7 +285,7 @@ class Descent:
         ended = inside[walks.status[inside] == ENDED]
         record.finish(ended, COMPLETE, walks.node[ended], True)
         stuck = walks.status == NO_MASS
-        is_cut = tree.log_beyond[request] > -np.inf
+        is_cut = tree.log_truncated[request] > -np.inf
         record.finish(np.flatnonzero(stuck & is_cut), LENGTH, walks.node[stuck & is_cut])
         record.finish(np.flatnonzero(stuck & ~is_cut), STUCK, walks.node[stuck & ~is_cut])
         leaving = inside[walks.status[inside] == LEFT]
@@ -384,7 +384,7 @@ class Descent:
             if left.size:
                 self._build(np.unique(nodes[left]))
 
-    def _write_paths(self, record: Recorder, walks: Walks, rows: NDArray[np.int64]) -> None:
+    def _write_paths(self, record: TrajectoryBuffer, walks: Walks, rows: NDArray[np.int64]) -> None:
         """Write the tokens that walks took inside the tree, and count what they passed."""
         tree = self._tree
         at_text = tree["flags"][walks.node[rows]] & TERMINAL > 0
@@ -418,7 +418,7 @@ class Descent:
         )
 
     def _beyond(
-        self, record: Recorder, walks: Walks, rows: NDArray[np.int64]
+        self, record: TrajectoryBuffer, walks: Walks, rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Frontier]:
         """Take ``rows`` one token out of the tree; those whose text ends by it are finished."""
         tokens, log_edge = walks.token[rows], walks.log_edge[rows]

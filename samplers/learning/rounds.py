@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cdec.samplers.learning.descent import Descent
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.candidates import Candidates, Recorder
+from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer
 from cdec.samplers.walks.decoding import Chooser, walk_on
 from cdec.samplers.walks.events import SampledEvents
 from cdec.samplers.walks.frontier import Step
@@ -39,7 +39,7 @@ class Round:
             hold, unbiased for P(S); while aborting, log c(root) of those that ended.
         log_root: log c(root) at the round's start.
         tests: float64[n] uniforms of the acceptance tests.
-        log_beyond: float64[n] log of each candidate's unbiased estimate of the mass beyond the
+        log_truncated: float64[n] log of each candidate's unbiased estimate of the mass beyond the
             length limit: what the tree knew, plus what the candidate found.
     """
 
@@ -48,7 +48,7 @@ class Round:
     candidates: Candidates
     log_root: float
     tests: NDArray[np.float64]
-    log_beyond: NDArray[np.float64]
+    log_truncated: NDArray[np.float64]
 
     def slim(self) -> Round:
         """Return this round without the tokens."""
@@ -156,8 +156,8 @@ class Rounds:
         uniforms = CandidateUniforms(seeds, self.before[request] + number, longest + 1)
         tests = uniforms.acceptance()
         log_roots = np.array([self.log_root(r) for r in requests.tolist()])
-        known_beyond = tree.log_beyond[requests].copy()
-        record = Recorder(len(request), loops=batch.loop_watch(request))
+        known_truncated = tree.log_truncated[requests].copy()
+        record = TrajectoryBuffer(len(request), loops=batch.loop_watch(request))
         record.log_x[:] = np.repeat(log_roots, counts)
         alive, frontier = self._descent.start(record, request, number, uniforms)
         if self._draft is not None:
@@ -179,7 +179,7 @@ class Rounds:
                 candidates=mine,
                 log_root=float(log_roots[i]),
                 tests=tests[rows],
-                log_beyond=np.logaddexp(known_beyond[i], mine.log_beyond),
+                log_truncated=np.logaddexp(known_truncated[i], mine.log_truncated),
             )
 
     def _chooser(self, uniforms: CandidateUniforms) -> Chooser:

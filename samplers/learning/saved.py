@@ -38,7 +38,7 @@ from cdec.core.mask import allocate_mask
 from cdec.core.models.fingerprint import model_fingerprint
 from cdec.core.native import library
 from cdec.samplers.prefix_tree import EVALUATED, EXACT, NIL, NOBODY, TERMINAL, Arrivals
-from cdec.samplers.walks.batch import FREE
+from cdec.samplers.walks.batch import UNCONSTRAINED
 
 if TYPE_CHECKING:
     from cdec.samplers.walks.batch import Batch
@@ -123,7 +123,7 @@ COLUMNS: Mapping[str, str] = {
     "flags": "uint8",
     "totals": "float64",
 }
-"""Columns of a file: 25 bytes a node; ``totals`` are log_found and log_beyond."""
+"""Columns of a file: 25 bytes a node; ``totals`` are log_found and log_truncated."""
 _KEPT = EXACT | TERMINAL
 _ROUNDING = 1e-3
 """How far above 0 the rounding of float32 scores may carry a log of a mass."""
@@ -167,7 +167,7 @@ def to_arrays(batch: Batch, request: int, nodes: NDArray[np.int64]) -> dict[str,
         "edge": tree["edge"][nodes],
         "mass": tree["mass"][nodes],
         "flags": tree["flags"][nodes] & np.uint8(_KEPT),
-        "totals": np.array([tree.log_found[request], tree.log_beyond[request]]),
+        "totals": np.array([tree.log_found[request], tree.log_truncated[request]]),
     }
 
 
@@ -230,7 +230,7 @@ def _enter(
         flags=arrays["flags"][order],
     )
     library.tree_visit(arrivals, tree.nodes, np.empty(count, np.bool_))
-    tree.log_found[request], tree.log_beyond[request] = arrays["totals"].tolist()
+    tree.log_found[request], tree.log_truncated[request] = arrays["totals"].tolist()
     tree.touch(nodes)
     tree.update()
 
@@ -361,7 +361,7 @@ class TreeFile:
                 be read or is too large.
             OutputError: The file could not be written later.
         """
-        if batch.session_of[0] == FREE:
+        if batch.session_of[0] == UNCONSTRAINED:
             raise UsageError("a tree is about a constraint, and the record has none")
         self.require_writable()
         self._key = tree_key(batch, self.names)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import CdecError
 from cdec.samplers.lookahead.rollout import DraftEvents, Greedy, TargetEvents, onward, roll_out
 from cdec.samplers.rewards.base import asked_of
-from cdec.samplers.walks.candidates import LENGTH, Candidates, Recorder
+from cdec.samplers.walks.candidates import LENGTH, Candidates, TrajectoryBuffer
 from cdec.samplers.walks.decoding import follow_events, note_step
 from cdec.samplers.walks.events import END, NONE, SampledEvents
 from cdec.samplers.walks.frontier import Frontier, Step, with_room
@@ -61,7 +61,7 @@ class Plan:
 
 
 def follow(
-    record: Recorder,
+    record: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     plan: Plan,
@@ -97,7 +97,7 @@ def follow(
 
 
 def without_overlong(
-    record: Recorder, alive: NDArray[np.int64], frontier: Frontier
+    record: TrajectoryBuffer, alive: NDArray[np.int64], frontier: Frontier
 ) -> tuple[NDArray[np.int64], Frontier]:
     """Finish the walks that have all their tokens and are no members; return the others."""
     cut = frontier.is_cut()
@@ -109,7 +109,7 @@ def without_overlong(
 
 
 def _emit(
-    record: Recorder,
+    record: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     chosen: NDArray[np.int64],
@@ -263,7 +263,7 @@ class Lookahead:
 
         Walks of a record whose reward fails are left where they stand.
         """
-        record = Recorder(len(request), loops=self._batch.loop_watch(request))
+        record = TrajectoryBuffer(len(request), loops=self._batch.loop_watch(request))
         alive, frontier = np.arange(len(request)), Frontier.at_start(self._batch, request, draw)
         alive, frontier = without_overlong(record, alive, frontier)
         while alive.size:

@@ -33,7 +33,7 @@ from cdec.samplers.options import (
     UNTIL_CONVERGED,
 )
 from cdec.samplers.prefix_tree import EVALUATED, IN_RUN
-from cdec.samplers.walks.batch import FREE, Batch
+from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.decoding import candidate_uniforms, draw_candidates
 from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass_upper, rising
 
@@ -184,8 +184,10 @@ class _Run:
         self._before = np.zeros(len(batch.requests), np.int64)
         self._weights: list[list[_Weights]] = [[] for _ in range(count)]
         for i, request in enumerate(batch.requests):
-            if i not in batch.errors and (batch.session_of[i] == FREE or not request.seeds):
-                what = "constraint" if batch.session_of[i] == FREE else "seed"
+            if i not in batch.errors and (
+                batch.session_of[i] == UNCONSTRAINED or not request.seeds
+            ):
+                what = "constraint" if batch.session_of[i] == UNCONSTRAINED else "seed"
                 batch.errors[i] = UsageError(f"a record has no {what}, and its mass was asked for")
         self._open = np.array([i for i in range(count) if i not in batch.errors], np.int64)
         self._first_draw = np.searchsorted(batch.draw_request, np.arange(count))
@@ -213,7 +215,9 @@ class _Run:
             else:
                 for drawn in rounds.draw(active, counts):
                     found = drawn.candidates
-                    self._weights[drawn.request].append((found.log_x, drawn.log_beyond, found.last))
+                    self._weights[drawn.request].append(
+                        (found.log_x, drawn.log_truncated, found.last)
+                    )
             self._drawn[active] += counts
             going = [r for r in active.tolist() if not self._is_done(r)]
             active = np.array(going, np.int64)
@@ -233,7 +237,7 @@ class _Run:
             candidates = draw_candidates(batch, draws, uniforms)
             for i, r in enumerate(requests.tolist()):
                 rows = slice(i * number, (i + 1) * number)
-                columns = candidates.log_x, candidates.log_beyond, candidates.last
+                columns = candidates.log_x, candidates.log_truncated, candidates.last
                 self._weights[r].append(tuple(column[rows] for column in columns))
 
     def _is_done(self, request: int) -> bool:
@@ -246,7 +250,7 @@ class _Run:
 
     def _mass(self, request: int) -> Mass:
         batch = self._batch
-        log_x, log_beyond, texts = (
+        log_x, log_truncated, texts = (
             np.concatenate(part) for part in zip(*self._weights[request], strict=True)
         )
         weights = None
@@ -267,7 +271,7 @@ class _Run:
             converged=self._converged(request),
             candidates=int(self._drawn[request]),
             ess=distinct_ess(log_x, texts),
-            length_mass_upper=length_mass_upper(log_x, log_beyond),
+            length_mass_upper=length_mass_upper(log_x, log_truncated),
             round=self._options.round,
             seed=batch.seeds[int(self._first_draw[request])],
             **self._costs(request),

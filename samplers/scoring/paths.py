@@ -17,7 +17,7 @@ from cdec.core.constraint import DEAD, DONE
 from cdec.core.errors import ModelError
 from cdec.core.models.distribution_cache import Distributions
 from cdec.samplers.walks import events
-from cdec.samplers.walks.batch import FREE, Batch
+from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.frontier import Frontier, Step
 
 
@@ -76,7 +76,7 @@ def walk(batch: Batch, request: NDArray[np.int64], rows: Sequence[Sequence[int]]
         levels.append(level)
     frontier = _joined(levels)
     state = batch.to_host(frontier.state)
-    free = batch.session_of[frontier.request] == FREE
+    free = batch.session_of[frontier.request] == UNCONSTRAINED
     return Nodes(
         frontier=frontier,
         parent=np.concatenate(parents),
@@ -97,7 +97,7 @@ def _refuse(
 ) -> None:
     """Mark as DEAD what the states do not: end ids before the end, and tokens past the limit."""
     lost = batch.is_end[token] | (behind.depth[above] >= batch.limits[behind.request[above]])
-    lost &= batch.session_of[level.request] != FREE
+    lost &= batch.session_of[level.request] != UNCONSTRAINED
     if lost.any():
         level.state[batch.index_of(lost)] = DEAD
 
@@ -243,7 +243,7 @@ def _first_refused(
     position: NDArray[np.int64] = alive.sum(axis=1) - 1
     last = nodes.paths[np.arange(len(lengths)), lengths]
     whole = (position == lengths) & nodes.complete[last]
-    position[whole | (batch.session_of[request] == FREE)] = -1
+    position[whole | (batch.session_of[request] == UNCONSTRAINED)] = -1
     return position
 
 

@@ -22,7 +22,7 @@ from cdec.samplers.prefix_tree import Bracket, Visit
 from cdec.samplers.request import MAX_NEW_TOKENS, Request
 from cdec.samplers.scoring.paths import CHUNK_BYTES, PathScores, score_paths
 from cdec.samplers.scoring.texts import Reading, read, token_ids_of
-from cdec.samplers.walks.batch import FREE, Batch
+from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def mass_brackets(batch: Batch, scores: PathScores, candidates: int) -> dict[int
         candidates: Masked candidates to draw for each request.
     """
     _visit(batch, scores)
-    constrained = np.flatnonzero((batch.session_of != FREE) & (batch.roots >= 0))
+    constrained = np.flatnonzero((batch.session_of != UNCONSTRAINED) & (batch.roots >= 0))
     draws = np.flatnonzero(np.isin(batch.draw_request, constrained))
     if draws.size:
         # A chunk's walks decode together; they write what they see into the tree.
@@ -314,8 +314,8 @@ class Scorer:
         """
         if number in batch.errors:
             raise batch.errors[number]
-        is_free = batch.session_of[number] == FREE
-        if self._candidates and not is_free and batch.limits[number] >= _UNBOUNDED:
+        is_unconstrained = batch.session_of[number] == UNCONSTRAINED
+        if self._candidates and not is_unconstrained and batch.limits[number] >= _UNBOUNDED:
             raise UsageError(
                 "candidates of this constraint and model have no longest length",
                 hint="Give max_new_tokens.",

@@ -168,7 +168,7 @@ class _Search:
             finish=np.full(n, reason),
             is_text=np.full(n, is_complete),
             last=context,
-            log_beyond=np.full(n, -np.inf),
+            log_truncated=np.full(n, -np.inf),
             evaluations=np.full(n, length + 1),
         )
         self._pool.append((texts.group, score, candidates))
@@ -207,7 +207,7 @@ class _Search:
             COMPLETE,
             frontier.context[ended],
         )
-        is_cut = self._batch.is_free(frontier.request) & (
+        is_cut = self._batch.is_unconstrained(frontier.request) & (
             frontier.depth >= self._batch.limits[frontier.request]
         )
         self.finish(live.take(np.flatnonzero(is_cut)), LENGTH, frontier.context[is_cut])
@@ -234,7 +234,7 @@ class _Search:
             finish=np.full(count, STUCK),
             is_text=np.zeros(count, np.bool_),
             last=np.full(count, -1),
-            log_beyond=np.full(count, -np.inf),
+            log_truncated=np.full(count, -np.inf),
             evaluations=np.zeros(count, np.int64),
         )
         owners = np.repeat(np.arange(self._groups), self._keep)

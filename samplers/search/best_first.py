@@ -22,18 +22,18 @@ from cdec.samplers.prefix_tree import Visit
 from cdec.samplers.search.members import Found
 from cdec.samplers.search.queue import (
     FIRST_WIDTH,
+    Expansion,
     Guide,
     Items,
-    Listing,
     OpenPrefix,
     Queue,
-    Take,
+    Successors,
     guide_of,
     items_of,
-    listings,
+    successors_of,
 )
 from cdec.samplers.walks import events
-from cdec.samplers.walks.batch import FREE, Batch
+from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.decoding import chunks
 from cdec.samplers.walks.events import NONE, BestEvents, host_scores
 from cdec.samplers.walks.frontier import Frontier, Step
@@ -69,7 +69,7 @@ class Prefixes:
     def open(
         self,
         places: Frontier,
-        listed: list[Listing],
+        listed: list[Successors],
         log_end: NDArray[np.float64],
         tokens: NDArray[np.int64],
     ) -> None:
@@ -114,7 +114,9 @@ class Prefixes:
         states[listed] = batch.to_host(after)
         return states
 
-    def learn(self, places: Frontier, listed: list[Listing], log_end: NDArray[np.float64]) -> None:
+    def learn(
+        self, places: Frontier, listed: list[Successors], log_end: NDArray[np.float64]
+    ) -> None:
         """Let the guides learn how probable tokens and ends were."""
         for r in np.unique(places.request).tolist():
             guide = self.guides[r]
@@ -145,7 +147,7 @@ class Prefixes:
             for rows in chunks(len(mine), self._max_walks):
                 part = mine[rows[0] : rows[-1] + 1]
                 places, opened = self.frontier(part), []
-                wider = listings(best_events(Step.of(places), width), width)
+                wider = successors_of(best_events(Step.of(places), width), width)
                 for context, listing in zip(part, wider, strict=True):
                     prefix = self._prefix(self._request(context), context)
                     opened.append(items_of(context, prefix, prefix.widen(listing)))
@@ -183,7 +185,7 @@ class Prefixes:
 
     def _guide(self, request: int) -> Guide | None:
         number = int(self._batch.session_of[request])
-        session = None if number == FREE else self._batch.sessions[number]
+        session = None if number == UNCONSTRAINED else self._batch.sessions[number]
         return guide_of(session, self._batch.model.vocabulary.width)
 
     def _request(self, context: int) -> int:
@@ -252,15 +254,15 @@ class Search:
         """Search until every record is done, or has spent its budget."""
         self._visit(Frontier.at_start(self._batch, self.requests, np.zeros_like(self.requests)))
         self._prefixes.weigh()
-        while takes := self._take():
-            self._prefixes.widen([take.context for take in takes if take.token == NONE])
-            steps = [take for take in takes if take.token != NONE]
+        while expansions := self._take():
+            self._prefixes.widen([each.context for each in expansions if each.token == NONE])
+            steps = [each for each in expansions if each.token != NONE]
             if steps:
                 self._visit(self._children(steps))
             self._prefixes.weigh()
 
-    def _take(self) -> list[Take]:
-        takes: list[Take] = []
+    def _take(self) -> list[Expansion]:
+        expansions: list[Expansion] = []
         for r in self.requests.tolist():
             guide, queue = self._prefixes.guides[r], self.queues[r]
             if guide is not None and guide.renew():
@@ -269,15 +271,15 @@ class Search:
             # same and then more, and its list is never worse.
             mine = queue.take(self._most - self._looked_at[r], self.found[r].floor)
             self._looked_at[r] += len(mine)
-            takes += mine
-        return takes
+            expansions += mine
+        return expansions
 
-    def _children(self, takes: list[Take]) -> Frontier:
-        """Return the prefixes that ``takes`` lead to."""
-        parents = self._prefixes.frontier([take.context for take in takes])
-        tokens = np.array([take.token for take in takes], np.int64)
-        log_p = np.array([take.log_p for take in takes], np.float64)
-        return parents.advance(np.arange(len(takes)), tokens, log_p)
+    def _children(self, expansions: list[Expansion]) -> Frontier:
+        """Return the prefixes that ``expansions`` lead to."""
+        parents = self._prefixes.frontier([each.context for each in expansions])
+        tokens = np.array([each.token for each in expansions], np.int64)
+        log_p = np.array([each.log_p for each in expansions], np.float64)
+        return parents.advance(np.arange(len(expansions)), tokens, log_p)
 
     def _visit(self, places: Frontier) -> None:
         """Look at prefixes nobody looked at, and at those that follow in the same pass."""
@@ -378,7 +380,7 @@ class Search:
         """
         step = Step.of(places)
         listed_events = best_events(step, FIRST_WIDTH)
-        listed = listings(listed_events, FIRST_WIDTH)
+        listed = successors_of(listed_events, FIRST_WIDTH)
         log_end = listed_events.log_end
         # Past the limit no text goes on: what would follow is cut off, and weighed.
         at_limit = places.depth >= self._batch.limits[places.request]
@@ -386,9 +388,9 @@ class Search:
         log_p = _log_p(step, rows, tokens[rows])
         log_listed = np.array([_log_sum(listing) for listing in listed])
         log_mass = np.where(at_limit, log_end, np.logaddexp(log_listed, log_end))
-        log_beyond = np.where(at_limit, log_listed, -np.inf)
+        log_truncated = np.where(at_limit, log_listed, -np.inf)
         self._prefixes.note_visits(places)
-        self._tree.visit(places, Visit(log_mass, log_end, log_beyond, exact=True))
+        self._tree.visit(places, Visit(log_mass, log_end, log_truncated, exact=True))
         self._finish(places, places.log_prefix + log_end)
         self._prefixes.learn(places, listed, log_end)
         after = places.advance(rows, tokens[rows], log_p)
@@ -406,8 +408,8 @@ class _Keys:
 
     def __init__(self, batch: Batch, request: int, by_text: bool) -> None:
         self._model = batch.model
-        is_free = batch.session_of[request] == FREE
-        self._constraint = None if is_free else batch.requests[request].constraint
+        is_unconstrained = batch.session_of[request] == UNCONSTRAINED
+        self._constraint = None if is_unconstrained else batch.requests[request].constraint
         self._by_text = by_text
 
     def __call__(self, context: int) -> Hashable:
@@ -442,6 +444,6 @@ def _log_p(step: Step, rows: NDArray[np.int64], tokens: NDArray[np.int64]) -> ND
     return log_p
 
 
-def _log_sum(listing: Listing) -> float:
+def _log_sum(listing: Successors) -> float:
     """Return the log of the mass of all next tokens, listed or not."""
     return float(np.logaddexp.reduce(np.append(listing.log_p, listing.log_rest)))

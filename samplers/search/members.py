@@ -11,7 +11,7 @@ import numpy as np
 
 from cdec.samplers.prefix_tree import Bracket
 from cdec.samplers.search.queue import Queue
-from cdec.samplers.walks.batch import FREE, Batch
+from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.mass import length_mass_upper
 
 
@@ -105,14 +105,14 @@ class Known:
     def of(cls, batch: Batch, request: int, queue: Queue) -> Known:
         """Read the tree of a request and what is left in its queue."""
         bracket = batch.tree.bounds(request, int(batch.roots[request]))
-        is_constrained = bool(batch.session_of[request] != FREE)
+        is_constrained = bool(batch.session_of[request] != UNCONSTRAINED)
         log_all = bracket.log_upper if is_constrained else 0.0
         return cls(
             bracket=bracket if is_constrained else Bracket(0.0, 0.0, noise=bracket.noise),
             log_open=_log_difference(log_all, bracket.log_lower),
             log_bound=queue.bound,
             is_constrained=is_constrained,
-            is_cut=bool(batch.tree.log_beyond[request] > -math.inf),
+            is_cut=bool(batch.tree.log_truncated[request] > -math.inf),
             most_above=queue.most_above,
         )
 
@@ -125,14 +125,14 @@ class Known:
         unfound: dict[str, object] = {"log_unfound_upper": bound if bound > -math.inf else None}
         if not self.is_constrained:
             return unfound
-        log_found, log_beyond = (
+        log_found, log_truncated = (
             log_mass[request : request + 1]
-            for log_mass in (batch.tree.log_found, batch.tree.log_beyond)
+            for log_mass in (batch.tree.log_found, batch.tree.log_truncated)
         )
         return {
             **unfound,
             **self.bracket.fields(),
-            "length_mass_upper": length_mass_upper(log_found, log_beyond),
+            "length_mass_upper": length_mass_upper(log_found, log_truncated),
         }
 
 

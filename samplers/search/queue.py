@@ -119,7 +119,7 @@ _ROUNDING = 1e-13
 """Share of a prefix's allowed mass that a difference of sums may have lost to rounding."""
 
 
-class Take(NamedTuple):
+class Expansion(NamedTuple):
     """One expansion: the prefix ``context`` goes on by ``token``, or is to be widened (NONE)."""
 
     context: int
@@ -128,7 +128,7 @@ class Take(NamedTuple):
 
 
 @dataclass(slots=True)
-class Listing:
+class Successors:
     """Next tokens of a prefix, m of them.
 
     Attributes:
@@ -159,7 +159,7 @@ class OpenPrefix:
     depth: int
     log_prefix: float
     log_end: float
-    listing: Listing
+    listing: Successors
     visited: NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -183,7 +183,7 @@ class OpenPrefix:
         listing.log_p = np.append(listing.log_p, log_p)
         self.visited = np.append(self.visited, True)
 
-    def widen(self, wider: Listing) -> NDArray[np.int64]:
+    def widen(self, wider: Successors) -> NDArray[np.int64]:
         """List the tokens of ``wider`` too, int64[...] places of the new ones.
 
         On a device a second evaluation may order near ties anew: no token may come twice.
@@ -192,7 +192,7 @@ class OpenPrefix:
         first, count = len(old.tokens), int(new.sum())
         tokens = np.concatenate([old.tokens, wider.tokens[new]])
         log_p = np.concatenate([old.log_p, wider.log_p[new]])
-        self.listing = Listing(tokens, log_p, wider.log_rest, wider.log_next, wider.width)
+        self.listing = Successors(tokens, log_p, wider.log_rest, wider.log_next, wider.width)
         self.visited = np.append(self.visited, np.zeros(count, np.bool_))
         return np.arange(first, first + count)
 
@@ -299,7 +299,7 @@ class Queue:
         """Note that a text whose log P is ``bound`` at most will never be looked at."""
         self._left_out = max(self._left_out, bound)
 
-    def take(self, most: int, floor: float) -> list[Take]:
+    def take(self, most: int, floor: float) -> list[Expansion]:
         """Take the items whose turn it is, the best first; what is not above ``floor`` is left out.
 
         Cost: O(items).
@@ -317,7 +317,7 @@ class Queue:
         self._parts = [items.at(is_left)]
         taken = items.at(rows)
         columns = (taken.context.tolist(), taken.token.tolist(), taken.log_p.tolist())
-        return [Take(*row) for row in zip(*columns, strict=True)]
+        return [Expansion(*row) for row in zip(*columns, strict=True)]
 
     def most_above(self, log_p: float) -> float:
         """Return an upper bound of the number of texts not found whose log P is above ``log_p``.
@@ -353,7 +353,7 @@ def _first(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
     return places[np.argsort(-values[places], kind="stable")[:most]]
 
 
-def listings(found: BestEvents, width: int) -> list[Listing]:
+def successors_of(found: BestEvents, width: int) -> list[Successors]:
     """Return the ``width`` most probable tokens of each node.
 
     Args:
@@ -369,7 +369,7 @@ def listings(found: BestEvents, width: int) -> list[Listing]:
     log_rest = np.where(has_more, np.logaddexp(log_next, others), -np.inf)
     counts = (log_p[:, :width] > -np.inf).sum(1)
     return [
-        Listing(
+        Successors(
             tokens=found.tokens[i, :n].copy(),
             log_p=log_p[i, :n].copy(),
             log_rest=float(log_rest[i]),

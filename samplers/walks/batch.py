@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdec.samplers.request import Request
 
 DEFAULT_MAX_NEW_TOKENS = 256
-FREE = -1
+UNCONSTRAINED = -1
 """Session number of a request without constraint."""
 
 
@@ -44,7 +44,7 @@ class Batch:
         prompt_lengths: int64[R] tokens.
         limits: int64[R] most tokens of a text, end event not counted: what was asked for, and what
             fits the model's context, after whose last token the end event still has a probability.
-        sessions: Distinct sessions; ``session_of`` int64[R] numbers them, FREE for none.
+        sessions: Distinct sessions; ``session_of`` int64[R] numbers them, UNCONSTRAINED for none.
         draw_request: int64[D] request of every draw of the open requests.
         draw_index: int64[D] position of the draw in its request, from 0.
         seeds: D seeds.
@@ -70,7 +70,7 @@ class Batch:
         self.prompt_lengths = np.zeros(count, np.int64)
         self.limits = np.zeros(count, np.int64)
         self.sessions: list[Session] = []
-        self.session_of = np.full(count, FREE, np.int64)
+        self.session_of = np.full(count, UNCONSTRAINED, np.int64)
         noise = warped_rounding(model.event_rounding, model.warping.temperature)
         self.tree = PrefixTree(count, model.tree, model.rounding, noise)
         self.is_end = np.zeros(model.vocabulary.width, np.bool_)
@@ -112,14 +112,14 @@ class Batch:
         return np.asarray(values if self.on_host else values.cpu().numpy())
 
     def start_states(self, request: NDArray[np.int64]) -> Any:
-        """Return constraint states at the beginning, int64[n] on the device; 0 where free."""
+        """Return constraint states at the beginning, int64[n] on the device; else 0."""
         states = self.index(np.zeros(len(request), np.int64))
         for session, rows in self.groups(request):
             states[self.index(rows)] = session.start(len(rows))
         return states
 
     def advance_states(self, request: NDArray[np.int64], states: Any, tokens: Any) -> Any:
-        """Follow one token a state, int64[n]; free states stay 0."""
+        """Follow one token a state, int64[n]; states without constraint stay 0."""
         after = self.index(np.zeros(len(request), np.int64))
         for session, rows in self.groups(request):
             at = self.index(rows)
@@ -127,7 +127,7 @@ class Batch:
         return after
 
     def is_complete(self, request: NDArray[np.int64], states: Any) -> NDArray[np.bool_]:
-        """Say where the text is a member, bool[n]; False where free."""
+        """Say where the text is a member, bool[n]; False where unconstrained."""
         complete = np.zeros(len(request), np.bool_)
         for session, rows in self.groups(request):
             complete[rows] = self.to_host(session.is_complete(states[self.index(rows)]))
@@ -148,19 +148,21 @@ class Batch:
         """Say where an end event makes a member, bool[n]; wherever a mask let it happen."""
         if self.masks:
             return np.ones(len(request), np.bool_)
-        free: NDArray[np.bool_] = self.session_of[request] == FREE
-        return self.is_complete(request, states) | free
+        unconstrained: NDArray[np.bool_] = self.session_of[request] == UNCONSTRAINED
+        return self.is_complete(request, states) | unconstrained
 
     def is_done(self, request: NDArray[np.int64], states: Any) -> NDArray[np.bool_]:
         """Say where a constraint has ended the text itself, bool[n]."""
         done: NDArray[np.bool_] = self.to_host(states) == DONE
-        constrained: NDArray[np.bool_] = self.session_of[request] != FREE
+        constrained: NDArray[np.bool_] = self.session_of[request] != UNCONSTRAINED
         return done & constrained
 
-    def is_free(self, request: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_unconstrained(self, request: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which requests (int64[n]) allow every event, bool[n]."""
-        free: NDArray[np.bool_] = (self.session_of[request] == FREE) | (not self.masks)
-        return free
+        unconstrained: NDArray[np.bool_] = (self.session_of[request] == UNCONSTRAINED) | (
+            not self.masks
+        )
+        return unconstrained
 
     def loop_watch(self, request: NDArray[np.int64]) -> LoopWatch | None:
         """Return what sees whether walks of requests (int64[n]) loop; None where nobody asks."""
@@ -180,7 +182,7 @@ class Batch:
         return [
             (self.sessions[number], np.flatnonzero(used == number))
             for number in np.unique(used).tolist()
-            if number != FREE
+            if number != UNCONSTRAINED
         ]
 
     def _open(self) -> None:

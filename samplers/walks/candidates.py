@@ -34,7 +34,7 @@ class Candidates:
         is_text: bool[W] whether the tokens are a member's by the constraint's states; True for
             every complete walk that a mask led.
         last: int64[W] the last context, which with the request identifies a complete text.
-        log_beyond: float64[W] log of the weight of what the length limit cut off along the path.
+        log_truncated: float64[W] log of the weight of what the length limit cut off along the path.
         evaluations: int64[W] prefixes evaluated along the path, caches left out of account.
     """
 
@@ -46,7 +46,7 @@ class Candidates:
     finish: NDArray[np.int64]
     is_text: NDArray[np.bool_]
     last: NDArray[np.int64]
-    log_beyond: NDArray[np.float64]
+    log_truncated: NDArray[np.float64]
     evaluations: NDArray[np.int64]
 
     @property
@@ -76,7 +76,7 @@ class Candidates:
 def concatenate(parts: Sequence[Candidates]) -> Candidates:
     """Join candidates, padding tokens to the longest."""
     if not parts:
-        return Recorder(0).candidates()
+        return TrajectoryBuffer(0).candidates()
     width = max(part.tokens.shape[1] for part in parts)
     tokens = [
         part.tokens
@@ -92,7 +92,7 @@ def concatenate(parts: Sequence[Candidates]) -> Candidates:
     return Candidates(tokens=np.concatenate(tokens), **columns)
 
 
-class Recorder:
+class TrajectoryBuffer:
     """Candidates in the making: W walks of which some are still going.
 
     Attributes:
@@ -116,7 +116,7 @@ class Recorder:
         self.log_x = np.zeros(n)
         self.log_kept = np.zeros(n)
         self.evaluations = np.zeros(n, np.int64)
-        self._log_beyond = np.full(n, -np.inf)
+        self._log_truncated = np.full(n, -np.inf)
         self._tokens = np.zeros((n, 8), np.int32)
         self._lengths = np.zeros(n, np.int64)
         self._finish = np.full(n, STUCK, np.int64)
@@ -159,15 +159,15 @@ class Recorder:
             self._loops.inherit(slots, ancestors)
 
     def overrun(
-        self, walks: NDArray[np.int64], log_beyond: NDArray[np.float64] | float = 0.0
+        self, walks: NDArray[np.int64], log_truncated: NDArray[np.float64] | float = 0.0
     ) -> None:
         """Note that the length limit cuts off a share of the mass where ``walks`` stand.
 
         Args:
-            walks: int64[n]. log_beyond: float64[n] log of the share; -inf for none.
+            walks: int64[n]. log_truncated: float64[n] log of the share; -inf for none.
         """
-        found = self.log_x[walks] + log_beyond
-        self._log_beyond[walks] = np.logaddexp(self._log_beyond[walks], found)
+        found = self.log_x[walks] + log_truncated
+        self._log_truncated[walks] = np.logaddexp(self._log_truncated[walks], found)
 
     def finish(
         self,
@@ -195,6 +195,6 @@ class Recorder:
             finish=self._finish,
             is_text=self._is_text,
             last=self._last,
-            log_beyond=self._log_beyond,
+            log_truncated=self._log_truncated,
             evaluations=self.evaluations,
         )

@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 from cdec.samplers.prefix_tree import Visit
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.candidates import COMPLETE, LENGTH, LOOP, STUCK, Candidates, Recorder
+from cdec.samplers.walks.candidates import (
+    COMPLETE,
+    LENGTH,
+    LOOP,
+    STUCK,
+    Candidates,
+    TrajectoryBuffer,
+)
 from cdec.samplers.walks.events import END, NONE, BestEvents, SampledEvents
 from cdec.samplers.walks.frontier import Frontier, Step
 from cdec.samplers.walks.randomness import CandidateUniforms
@@ -55,7 +62,7 @@ def decode(
         W candidates; ``log_x`` is known under full masks only. Cost: one forward pass a step over
         the distinct prefixes that no pass has evaluated ahead.
     """
-    record = Recorder(len(request), log_floor, batch.loop_watch(request))
+    record = TrajectoryBuffer(len(request), log_floor, batch.loop_watch(request))
     choose = chooser(uniforms, top_m=top_m, retries=retries, is_opportunistic=is_opportunistic)
     frontier = Frontier.at_start(batch, request, draw)
     weighed = uniforms is not None and retries is None
@@ -95,7 +102,7 @@ def chooser(
 
 
 def walk_on(
-    record: Recorder,
+    record: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     choose: Chooser,
@@ -118,7 +125,7 @@ def walk_on(
 
 
 def step_on(
-    record: Recorder,
+    record: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     choose: Chooser,
@@ -142,21 +149,21 @@ def step_on(
         return alive, frontier
     step = Step.of(frontier, look_ahead=look_ahead)
     chosen = choose(step, alive)
-    log_beyond = _beyond_limit(step) if weighed else None
-    if log_beyond is not None:
-        record.overrun(alive, log_beyond[step.walk_node])
-    note_step(step, chosen, log_beyond)
+    log_truncated = _truncated_mass(step) if weighed else None
+    if log_truncated is not None:
+        record.overrun(alive, log_truncated[step.walk_node])
+    note_step(step, chosen, log_truncated)
     return follow_events(record, alive, frontier, step, chosen)
 
 
 def note_step(
-    step: Step, chosen: SampledEvents | BestEvents, log_beyond: NDArray[np.float64] | None = None
+    step: Step, chosen: SampledEvents | BestEvents, log_truncated: NDArray[np.float64] | None = None
 ) -> None:
     """Record the nodes of a step as evaluated, with bounds of their allowed mass.
 
     Args:
         step: Evaluated. chosen: What was found there.
-        log_beyond: float64[N] log of the mass that the length limit cuts off at each node.
+        log_truncated: float64[N] log of the mass that the length limit cuts off at each node.
     """
     exact = False
     if isinstance(chosen, SampledEvents) and chosen.log_residual.size:
@@ -165,10 +172,10 @@ def note_step(
         # Under top-M the allowed mass is at most what was verified plus all that was not looked at.
         with np.errstate(divide="ignore"):
             mass = np.minimum(0.0, np.logaddexp(chosen.log_z, np.log(chosen.missed)))
-    step.nodes.batch.tree.visit(step.nodes, Visit(mass, chosen.log_end, log_beyond, exact=exact))
+    step.nodes.batch.tree.visit(step.nodes, Visit(mass, chosen.log_end, log_truncated, exact=exact))
 
 
-def _beyond_limit(step: Step) -> NDArray[np.float64]:
+def _truncated_mass(step: Step) -> NDArray[np.float64]:
     """Return the log mass of the tokens allowed at nodes but for the length limit, float64[N]."""
     beyond = np.full(len(step.rows), -np.inf)
     nodes = np.flatnonzero(step.nodes.at_limit())
@@ -181,7 +188,7 @@ def _beyond_limit(step: Step) -> NDArray[np.float64]:
 
 
 def follow_events(
-    record: Recorder,
+    record: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     step: Step,
@@ -192,7 +199,7 @@ def follow_events(
     stuck = chosen.tokens == NONE
     ended = chosen.tokens == END
     cut = (
-        batch.is_free(frontier.request)
+        batch.is_unconstrained(frontier.request)
         & ~ended
         & (frontier.depth >= batch.limits[frontier.request])
     )
@@ -215,7 +222,7 @@ def follow_events(
 
 
 def finish_done(
-    record: Recorder, alive: NDArray[np.int64], frontier: Frontier
+    record: TrajectoryBuffer, alive: NDArray[np.int64], frontier: Frontier
 ) -> tuple[NDArray[np.int64], Frontier]:
     """Finish the walks whose constraint has ended them, and those that loop; return the others."""
     done = frontier.is_done()

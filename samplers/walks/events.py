@@ -103,7 +103,7 @@ class Best(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AllowedIds:
-    """Allowed ids of the constrained nodes ``which``; ``free`` nodes allow everything.
+    """Allowed ids of the constrained nodes ``which``; ``unconstrained`` ones allow everything.
 
     Node ``which[i]`` has the ragged list ``lists[i]``: nodes of equal state share one.
     """
@@ -112,7 +112,7 @@ class AllowedIds:
     lists: NDArray[np.int64]
     offsets: NDArray[np.int64]
     ids: NDArray[np.int32]
-    free: NDArray[np.int64]
+    unconstrained: NDArray[np.int64]
     missed: NDArray[np.float64]
 
 
@@ -158,7 +158,7 @@ def allowed_ids(
             found.add(open_nodes, own.reshape(-1), np.diff(offsets), ids)
     ending = np.flatnonzero(at_limit)
     found.add(ending, np.zeros_like(ending), np.array([len(batch.end_ids)]), batch.end_ids)
-    return found.allowed(np.flatnonzero(batch.is_free(nodes.request)), missed)
+    return found.allowed(np.flatnonzero(batch.is_unconstrained(nodes.request)), missed)
 
 
 class _Lists:
@@ -181,7 +181,7 @@ class _Lists:
         self._parts.append((which, own + self._count, lengths, ids))
         self._count += len(lengths)
 
-    def allowed(self, free: NDArray[np.int64], missed: NDArray[np.float64]) -> AllowedIds:
+    def allowed(self, unconstrained: NDArray[np.int64], missed: NDArray[np.float64]) -> AllowedIds:
         """Return all lists."""
         which, lists, lengths, ids = zip(*self._parts, strict=True) if self._parts else [()] * 4
         offsets = np.zeros(self._count + 1, np.int64)
@@ -191,7 +191,7 @@ class _Lists:
             lists=_joined(lists, np.int64),
             offsets=offsets,
             ids=_joined(ids, np.int32),
-            free=free,
+            unconstrained=unconstrained,
             missed=missed,
         )
 
@@ -358,8 +358,8 @@ def sample_allowed(
     if allowed.which.size:
         lists = Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
         library.sample_ragged(scores, lists, ends, draws, aborting, drawn)
-    if allowed.free.size:
-        library.sample_dense(scores, allowed.free, ends, draws, drawn)
+    if allowed.unconstrained.size:
+        library.sample_dense(scores, allowed.unconstrained, ends, draws, drawn)
     tokens, log_p, log_z, *masses = drawn
     return require_numbers(SampledEvents(tokens, log_p, log_z, allowed.missed, *masses))
 
@@ -404,8 +404,8 @@ def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -
         library.best_events(known, lists, ends, found)
     everything = np.arange(scores.shape[1], dtype=np.int32)
     span = np.array([0, len(everything)])
-    if allowed.free.size:
-        lists = Lists(allowed.free, np.zeros_like(allowed.free), span, everything)
+    if allowed.unconstrained.size:
+        lists = Lists(allowed.unconstrained, np.zeros_like(allowed.unconstrained), span, everything)
         library.best_events(known, lists, ends, found)
     return require_numbers(BestEvents(*found, allowed.missed))
 

@@ -114,7 +114,7 @@ def masked_log_p(
     nodes = step.nodes.take(np.arange(start, stop))
     at_limit = nodes.at_limit()
     allowed = torch.zeros(log_p.shape, dtype=torch.bool, device=log_p.device)
-    allowed[batch.index(np.flatnonzero(batch.is_free(nodes.request)))] = True
+    allowed[batch.index(np.flatnonzero(batch.is_unconstrained(nodes.request)))] = True
     for session, group in batch.groups(nodes.request) if batch.masks else []:
         group = group[~at_limit[group]]
         if not group.size:

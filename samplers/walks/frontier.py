@@ -41,7 +41,7 @@ class Frontier:
         context: int64[W] node of the model's tree. parent: int64[W] the node before, -1 at first.
         token: int64[W] the last token, -1 at first.
         log_edge: float64[W] log P of the last token. log_prefix: float64[W] of all tokens.
-        state: int64[W] constraint states, on the model's device; 0 where free.
+        state: int64[W] constraint states, on the model's device; 0 where unconstrained.
         in_run: bool[W] whether a forced run covered this prefix; ahead: int64[W] how many of the
             following ones it covers.
     """
@@ -161,10 +161,10 @@ class Frontier:
             self.take(gone).give_up(np.zeros(gone.size))
         return cut
 
-    def give_up(self, log_beyond: NDArray[np.float64] | None = None) -> None:
-        """Record the walks as prefixes of mass 0; ``log_beyond`` is that of ``Visit``."""
+    def give_up(self, log_truncated: NDArray[np.float64] | None = None) -> None:
+        """Record the walks as prefixes of mass 0; ``log_truncated`` is that of ``Visit``."""
         nothing = np.full(len(self.context), -np.inf)
-        seen = Visit(nothing, log_beyond=log_beyond, evaluated=False, exact=True)
+        seen = Visit(nothing, log_truncated=log_truncated, evaluated=False, exact=True)
         self.batch.tree.visit(self, seen)
 
     def is_overlong(self) -> NDArray[np.bool_]:
@@ -180,7 +180,7 @@ class Frontier:
         """Say which walks are constrained and have all their tokens, bool[W]."""
         batch = self.batch
         at_limit: NDArray[np.bool_] = self.depth >= batch.limits[self.request]
-        return at_limit & ~batch.is_free(self.request)
+        return at_limit & ~batch.is_unconstrained(self.request)
 
 
 def distinct(

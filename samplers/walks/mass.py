@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.prefix_tree import ROUNDING, Bracket
-from cdec.samplers.walks.batch import FREE, Batch
+from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.candidates import Candidates
 
 LARGEST_ERROR = 1.0
@@ -154,7 +154,9 @@ def rising(n: int, before: int = 0) -> NDArray[np.float64]:
     return numbers
 
 
-def length_mass_upper(log_x: NDArray[np.float64], log_beyond: NDArray[np.float64]) -> float | None:
+def length_mass_upper(
+    log_x: NDArray[np.float64], log_truncated: NDArray[np.float64]
+) -> float | None:
     """Estimate an upper bound of the share of the valid mass that lies beyond the length limit.
 
     What counts there is every prefix that fills the limit and may go on, with the probability of
@@ -162,17 +164,17 @@ def length_mass_upper(log_x: NDArray[np.float64], log_beyond: NDArray[np.float64
     nobody looks whether such a prefix has a valid end.
 
     Args:
-        log_x: float64[n] candidates' weights. log_beyond: float64[n] as in ``Candidates``.
+        log_x: float64[n] candidates' weights. log_truncated: float64[n] as in ``Candidates``.
 
     Returns:
         In [0, 1]; None where the candidates found neither.
     """
-    inside, outside = (float(np.logaddexp.reduce(part)) for part in (log_x, log_beyond))
+    inside, outside = (float(np.logaddexp.reduce(part)) for part in (log_x, log_truncated))
     both = float(np.logaddexp(inside, outside))
     return math.exp(outside - both) if both > -math.inf else None
 
 
-class Tally:
+class MassAccumulator:
     """Candidates' weights of every record, for its mass fields.
 
     Args:
@@ -195,7 +197,7 @@ class Tally:
             candidates: n of them; their tokens do not matter here.
         """
         owners = self._batch.draw_request[draws]
-        self._weighed.append((owners, candidates.log_x, candidates.log_beyond, candidates.last))
+        self._weighed.append((owners, candidates.log_x, candidates.log_truncated, candidates.last))
 
     def fields(self, *, bounds: bool = True, weights: bool = True) -> dict[int, dict[str, object]]:
         """Return the mass fields of each request: the estimate, its bracket, and what was cut off.
@@ -206,10 +208,10 @@ class Tally:
         """
         batch = self._batch
         columns = (np.concatenate(part) for part in zip(*self._weighed, strict=True))
-        request, log_x, log_beyond, texts = columns
+        request, log_x, log_truncated, texts = columns
         fields: dict[int, dict[str, object]] = {}
         for number in np.unique(batch.draw_request).tolist():
-            if batch.session_of[number] == FREE:
+            if batch.session_of[number] == UNCONSTRAINED:
                 continue
             mine = request == number
             bracket = Bracket()
@@ -221,7 +223,7 @@ class Tally:
             fields[number] = estimate(log_x[mine], bracket).fields() if known else dict(UNKNOWN)
             if bounds:
                 fields[number] |= bracket.fields()
-                share = length_mass_upper(log_x[mine], log_beyond[mine]) if known else None
+                share = length_mass_upper(log_x[mine], log_truncated[mine]) if known else None
                 fields[number]["length_mass_upper"] = share
             fields[number]["ess"] = distinct_ess(log_x[mine], texts[mine]) if weights else None
         return fields

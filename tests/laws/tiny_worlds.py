@@ -97,7 +97,7 @@ class TinyWorld:
         """Return log P of a token after a prefix."""
         return float(self._log_step(prefix, token))
 
-    def log_beyond(self, limit: int) -> float:
+    def log_truncated(self, limit: int) -> float:
         """Return the log of the mass of the members longer than ``limit``."""
         return float(_log_sum(self._log_p(row) for row in self.members if len(row) > limit))
 

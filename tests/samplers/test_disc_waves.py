@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.samplers.disc import DiscSampler, waves
+from cdec.samplers.disc import DiscSampler, batch_sizes
 from cdec.samplers.request import Request
 from cdec.samplers.walks import decoding
 from cdec.samplers.walks.decoding import decode
@@ -72,7 +72,7 @@ def test_a_prompt_gets_in_a_batch_what_it_gets_alone() -> None:
     ],
 )
 def test_waves_double_what_was_drawn(tries: int, fixed: int, most: int, sizes: list[int]) -> None:
-    found = list(waves(tries, fixed, most))
+    found = list(batch_sizes(tries, fixed, most))
     assert [size for _, size in found] == sizes
     assert [first for first, _ in found] == [sum(sizes[:i]) for i in range(len(sizes))]
 

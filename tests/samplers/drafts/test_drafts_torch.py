@@ -79,7 +79,7 @@ def allowed_at(step: Step) -> list[NDArray[np.int64]]:
         ids = np.arange(SIZE)
         if at_limit[node]:
             ids = batch.end_ids
-        elif not batch.is_free(nodes.request[node : node + 1])[0]:
+        elif not batch.is_unconstrained(nodes.request[node : node + 1])[0]:
             session = batch.sessions[batch.session_of[request]]
             ids = np.asarray(session.allowed(nodes.state[node : node + 1])[1], np.int64)
         found.append(ids)

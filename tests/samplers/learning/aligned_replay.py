@@ -69,7 +69,7 @@ def check_candidates(memory: Memory, drawn: Round, *, aborting: bool) -> None:
         x = root if aborting else memory.weight(prefixes)
         cut = 0.0 if path in memory.bounds else rules.beyond(path)
         above = root if aborting else memory.weight(prefixes[:-1])
-        assert math.exp(drawn.log_beyond[row]) == pytest.approx(known + cut * above, abs=CLOSE)
+        assert math.exp(drawn.log_truncated[row]) == pytest.approx(known + cut * above, abs=CLOSE)
         silent = rules.has_ended(path) or rules.is_cut(path)
         # Where nothing has any mass, it does not matter who looks at the prompt once more.
         assert root == 0 or drawn.candidates.evaluations[row] == len(prefixes) - silent
@@ -89,7 +89,7 @@ def check_tree(memory: Memory, batch: Batch) -> None:
     tree, root = batch.tree, int(batch.roots[0])
     assert math.exp(tree.log_upper(root)) == pytest.approx(memory.bound(()), rel=CLOSE, abs=1e-300)
     assert math.exp(tree.log_found[0]) == pytest.approx(memory.found(), rel=CLOSE)
-    assert math.exp(tree.log_beyond[0]) == pytest.approx(memory.beyond(), rel=CLOSE)
+    assert math.exp(tree.log_truncated[0]) == pytest.approx(memory.beyond(), rel=CLOSE)
     law = tree_law(memory.rules, tree, root, children_of(tree))
     assert_same_law(law, memory.law())
 

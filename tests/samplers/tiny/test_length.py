@@ -22,7 +22,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def share_beyond(world: TinyWorld, limit: int) -> float:
-    return math.exp(world.log_beyond(limit) - world.log_mass)
+    return math.exp(world.log_truncated(limit) - world.log_mass)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -140,7 +140,7 @@ def test_seeds_fit_a_json_number() -> None:
 
 def test_length_mass_upper_is_the_share_of_what_the_limit_cut_off() -> None:
     with np.errstate(divide="ignore"):
-        log_x, log_beyond = np.log([0.2, 0.4, 0.0]), np.log([0.0, 0.1, 0.1])
-    assert length_mass_upper(log_x, log_beyond) == pytest.approx(0.2 / 0.8)
+        log_x, log_truncated = np.log([0.2, 0.4, 0.0]), np.log([0.0, 0.1, 0.1])
+    assert length_mass_upper(log_x, log_truncated) == pytest.approx(0.2 / 0.8)
     assert length_mass_upper(log_x, np.full(3, -np.inf)) == 0.0
     assert length_mass_upper(np.full(3, -np.inf), np.full(3, -np.inf)) is None
