@@ -2,7 +2,8 @@
 
 ``sample`` of ``sampling`` is the way in. Read ``registry`` (the table of methods and what each
 takes), ``base`` (from options to records) and ``masked``; then ``walks`` (how texts grow), and of
-the other rooms what a method names.
+the other rooms what a method names. ``wrappers`` lists what is put around any method: free text, a
+reward.
 Names are imported on first use, so that ``import cdec.samplers`` costs nothing that is not needed.
 """
 

@@ -1,9 +1,8 @@
 """Free text, then the constraint: the parts of a text drawn in turn, by whatever method.
 
-Read ``draws`` (the stages), ``text`` (one text on its way), ``writing`` (how free text is drawn),
-``parts`` (what parts are held to, kept) and ``records`` (what becomes of them).
-``cdec.core.combine.free`` has the constraints that the parts are drawn under;
-``cdec.samplers.base`` imports ``draws``.
+Read ``draws`` (the stages of a text, and what its parts are held to), ``writing`` (how free text is
+drawn) and ``records`` (what becomes of the parts). ``cdec.core.combine`` has the constraints that
+the parts are drawn under; ``samplers.wrappers`` puts ``draws`` around samplers.
 
 The law of a draw is P(free part) * Q(constrained part | free part), in turn where there are
 several, as far as the method's law is Q. Free text is drawn from the model's own law, but for what

@@ -1,7 +1,5 @@
 """Draws that learn from each other through the prefix tree of their record.
 
-Read ``tree/`` (what was visited, with bounds), ``vectors`` (what may follow a prefix, cached),
-``descent`` (walks down the visited part), ``rounds`` and ``bookkeeping``; ``saved/`` keeps a tree
-on disk. ``asap``, ``exact`` and the scoring of masses import from here; ``walks`` imports only
-``tree/``.
+Read ``descent`` (walks down the visited part), ``rounds`` and ``bookkeeping``; ``saved`` keeps a
+tree on disk. ``asap``, ``exact`` and the scoring of masses import from here.
 """

@@ -1,6 +1,6 @@
 """Lookahead: candidates for the next event, greedy rollouts after each, and a reward that picks.
 
 Read ``sampler`` (what ``cdlh``, ``cdlh-approx`` and ``cdsl`` share), ``run`` (the choice among
-candidates), ``rollout``, ``models`` and ``scoring``; ``rounds`` with ``plan`` and ``verification``
-is CDSL's. Only the methods import from here; it imports ``drafts``, ``rewards`` and ``walks``.
+candidates) and ``rollout``. Only the methods import from here; it imports ``drafts``, ``rewards``
+and ``walks``.
 """

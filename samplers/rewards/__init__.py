@@ -1,8 +1,8 @@
 """Rewards score generated texts: one kind a file, listed in REWARDS, built from a spec.
 
-Read ``base``, then a kind (``coverage``, ``classifier``, ``pattern``, ``function``), then
-``samples``, which scores what was drawn. Others import ``build_reward`` and ``Reward``;
-``lookahead`` draws with them.
+Read ``base``, which also scores what was drawn, then a kind (``coverage``, ``classifier``,
+``pattern``, ``function``). Others import ``build_reward`` and ``Reward``; ``lookahead`` draws with
+them.
 """
 
 from __future__ import annotations

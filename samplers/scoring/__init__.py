@@ -1,6 +1,5 @@
-"""What a model and a constraint say of given texts: scores, masses, classes, spellings.
+"""Texts as a model and a constraint see them: scores, masses, classes, spellings.
 
-Read ``score`` (with ``texts``, ``walk``, ``paths``, ``bracket``), ``classify`` (with
-``label_trie``, ``label_pass``, ``calibration``, ``classification``), ``mass_estimator`` and
-``retokenize``. The command line imports from here; the samplers do not.
+Read ``score`` (with ``texts`` and ``paths``), ``classify`` (with ``labels``), ``mass_estimator``,
+``retokenize`` and ``trace``. The command line imports from here; the samplers do not.
 """

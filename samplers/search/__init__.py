@@ -1,5 +1,5 @@
 """Searches for the best texts: beams, and best first with certified bounds.
 
-Read ``beam_search``; then ``best_first``, its ``queue``, what it ``found`` and what that says of
-``members``. ``beam``, ``disc`` and ``topn`` import from here.
+Read ``beam_search``; then ``best_first``, its ``queue``, and what is said of the ``members`` found.
+``beam``, ``disc`` and ``topn`` import from here.
 """
