@@ -48,7 +48,7 @@ __getattr__ = exports(
         "Constraint": "constraint",
         "Session": "constraint",
         "CdecError": "errors",
-        "FreeText": "combine.free.free_text",
+        "FreeText": "combine.free_text",
         "load_model": "models.loading",
         "allocate_mask": "mask",
         "apply_mask": "mask",

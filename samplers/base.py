@@ -24,7 +24,7 @@ from cdec.samplers.wrappers import WRAPPERS, Wrapper, draft_of, imported
 if TYPE_CHECKING:
     import numpy as np
 
-    from cdec.core.combine.free.free_text import FreeText
+    from cdec.core.combine.free_text import FreeText
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample

@@ -10,7 +10,7 @@ from cdec.core.options import Option
 from cdec.core.seeds import derive_seed
 
 if TYPE_CHECKING:
-    from cdec.core.combine.free.free_text import FreeText
+    from cdec.core.combine.free_text import FreeText
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import Prompt
 

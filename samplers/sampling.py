@@ -15,7 +15,7 @@ from cdec.samplers.registry import METHODS, SAMPLERS, Method
 from cdec.samplers.request import Request
 
 if TYPE_CHECKING:
-    from cdec.core.combine.free.free_text import FreeText
+    from cdec.core.combine.free_text import FreeText
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample

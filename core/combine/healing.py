@@ -8,84 +8,113 @@ become a *prefix* of bytes, which any tokens may spell, also one that goes on be
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cdec.core.combine.healed_session import HealedSession, PrefixPosition
-from cdec.core.combine.wrapped import WrappedConstraint
+from cdec.core.combine.sorted_tokens import SortedTokens
+from cdec.core.combine.wrapped import ForwardingSession, WrappedConstraint, mask_of
 from cdec.core.constraint import Constraint
 from cdec.core.device_session import on_device
-from cdec.core.mask import pack_mask
+from cdec.core.mask import mask_words
 from cdec.core.session import DEAD, Session
+from cdec.core.session_arguments import integers
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
+_FIRST = 1 << 62
+"""State of position 0 in the prefix; those of the constraint within are far smaller."""
 
-class SortedTokens:
-    """A vocabulary's ordinary tokens in the order of their bytes.
 
-    Cost: a sort of the vocabulary, 0.1 s for 131,072 tokens; make one for all prompts.
+def at_position(number: int) -> int:
+    """Return the state at a position of the prefix."""
+    return _FIRST + number
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixPosition:
+    """What may follow at one position of the prefix.
+
+    Attributes:
+        mask: int32[words], the allowed tokens.
+        ahead: The next position by token id; tokens that spell all that is left are not in it.
+        beyond: The bytes of those after the prefix, by token id.
+        key: Speculation key.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        table = vocabulary.token_bytes
-        ordinary = np.flatnonzero(vocabulary.is_ordinary).tolist()
-        self.ids = sorted(ordinary, key=table.__getitem__)
-        self.texts = [table[token] for token in self.ids]
-        self.longest = max(map(len, self.texts), default=0)
-        # No token is longer than the longest: a text with this after it is above all tokens that
-        # begin with the text, and below all others that are above it.
-        self._above = b"\xff" * (self.longest + 1)
-        self._vocabulary = vocabulary
+    mask: NDArray[np.int32]
+    ahead: Mapping[int, int]
+    beyond: Mapping[int, bytes]
+    key: int
 
-    def beginnings(self, text: bytes) -> Iterator[tuple[int, list[int]]]:
-        """Yield the lengths at which tokens end that ``text`` begins with, and these tokens."""
-        low, high = 0, len(self.texts)
-        for length in range(1, len(text) + 1):
-            part = text[:length]
-            low = bisect_left(self.texts, part, low, high)
-            high = bisect_left(self.texts, part + self._above, low, high)
-            if low == high:
-                return
-            stop = bisect_right(self.texts, part, low, high)
-            if stop > low:
-                yield length, self.ids[low:stop]
+    @classmethod
+    def of(
+        cls, left: bytes, ahead: Mapping[int, int], beyond: Mapping[int, bytes], width: int
+    ) -> PrefixPosition:
+        """Return the position at which ``left`` is to be spelt, over ids below ``width``."""
+        digest = hashlib.blake2b(left, digest_size=8).digest()
+        key = int.from_bytes(digest, "little", signed=True)
+        return cls(mask_of([*ahead, *beyond], mask_words(width)), ahead, beyond, key)
 
-    def longer(self, text: bytes) -> tuple[list[int], list[bytes]]:
-        """Return the tokens that begin with ``text`` and go on, and how they go on."""
-        start = bisect_right(self.texts, text)
-        stop = bisect_left(self.texts, text + self._above)
-        return self.ids[start:stop], [token[len(text) :] for token in self.texts[start:stop]]
 
-    def cut(self, token_ids: Sequence[int]) -> tuple[list[int], bytes]:
-        """Cut the last tokens off a prompt: one, or as many as one longer token could replace.
+class HealedSession(ForwardingSession):
+    """A decoding run: positions in the prefix, then the states of the session within.
 
-        Args:
-            token_ids: Of the prompt.
+    Args:
+        inner: The session within.
+        vocabulary: Of both.
+        positions: Of the prefix, in an order that ``ahead`` numbers.
+        enter: From a position's number and a token that spells all that is left there to the state
+            of ``inner`` after it.
+        first: The state to start in.
+    """
 
-        Returns:
-            The tokens that stay, and the bytes of the others; none where the last token is
-            special or the only one.
-        """
-        ids = [int(token) for token in token_ids]
-        ordinary = self._vocabulary.is_ordinary
-        cut, tail = 0, b""
-        for n in range(1, len(ids)):
-            token = ids[-n]
-            if not ordinary[token]:
-                break
-            tail = self._vocabulary.token_bytes[token] + tail
-            if len(tail) > self.longest:
-                break
-            if n == 1 or self.longer(tail)[0]:
-                cut = n
-        kept = len(ids) - cut
-        return ids[:kept], self._vocabulary.decode(ids[kept:])
+    def __init__(
+        self,
+        inner: Session,
+        vocabulary: Vocabulary,
+        positions: Sequence[PrefixPosition],
+        enter: Callable[[int, int], int],
+        first: int = _FIRST,
+    ) -> None:
+        super().__init__(inner, vocabulary)
+        self._positions = positions
+        self._enter = enter
+        self._first = first
+
+    def start(self, n: int) -> NDArray[np.int64]:
+        """Return ``n`` states before the prefix, int64[n]."""
+        return np.full(n, self._first, np.int64)
+
+    def is_own(self, states: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which states are positions, bool[n]; a state of neither is the inner's."""
+        return (states >= _FIRST) & (states < _FIRST + len(self._positions))
+
+    def own_mask(self, state: int) -> NDArray[np.int32]:
+        """Return the packed mask of a position, int32[words]."""
+        return self._positions[state - _FIRST].mask
+
+    def own_after(self, state: int, token: int) -> int:
+        """Return the state after a token at a position."""
+        position = self._positions[state - _FIRST]
+        if token in position.beyond:
+            return self._enter(state - _FIRST, token)
+        ahead = position.ahead.get(token)
+        return DEAD if ahead is None else _FIRST + ahead
+
+    def speculation_keys(self, states: Any) -> NDArray[np.int64]:
+        """Return keys of where the reading is, int64[n]; in the prefix, of what is left of it."""
+        at = integers(states, 1, "states")
+        own, others = self._split(at)
+        keys = np.empty(len(at), np.int64)
+        keys[others] = self._inside.speculation_keys(at[others])
+        keys[own] = [self._positions[state - _FIRST].key for state in at[own].tolist()]
+        return keys
 
 
 class HealedConstraint(WrappedConstraint):
@@ -132,7 +161,7 @@ class HealedConstraint(WrappedConstraint):
             onward = positions[number].beyond[token]
             return int(inner.advance_bytes(inner.start(1), [onward])[0])
 
-        return on_device(HealedSession(inner, positions, enter), device)
+        return on_device(HealedSession(inner, self.vocabulary, positions, enter), device)
 
     def with_lookahead(self, lookahead: int | None) -> HealedConstraint:
         """Return this constraint with masks that look ``lookahead`` terminals further."""
@@ -177,20 +206,10 @@ class HealedConstraint(WrappedConstraint):
             ahead = {token: to for token, to in spelt.items() if to < end}
             beyond = dict.fromkeys(spelt.keys() - ahead.keys(), b"")
             beyond |= _accepted(session, *tokens.longer(left))
-            positions.append(self._position(left, ahead, beyond))
+            positions.append(PrefixPosition.of(left, ahead, beyond, self.vocabulary.width))
             if ahead or beyond:
                 alive.add(start)
         return positions[::-1]
-
-    def _position(
-        self, left: bytes, ahead: Mapping[int, int], beyond: Mapping[int, bytes]
-    ) -> PrefixPosition:
-        ids = np.array(sorted({*ahead, *beyond}), np.int32)
-        allowed = np.zeros(self.vocabulary.width, np.bool_)
-        allowed[ids] = True
-        digest = hashlib.blake2b(left, digest_size=8).digest()
-        key = int.from_bytes(digest, "little", signed=True)
-        return PrefixPosition(ids, allowed, pack_mask(allowed[None])[0], ahead, beyond, key)
 
 
 def _accepted(session: Session, ids: Sequence[int], onward: Sequence[bytes]) -> dict[int, bytes]:

@@ -1,4 +1,4 @@
-"""A begun answer: the texts of a constraint that begin with what is written already.
+"""Begun answers: the texts of a constraint that begin with what is written already.
 
     begun = begin(open_artifact("json.arrow"), '{"acti')
     request = Request(model.encode_prompt(prompt) + begun.read, begun, seeds)
@@ -12,22 +12,118 @@ count the tokens that spell the rest.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from cdec.core.combine.healed_session import HealedSession, PrefixPosition, at_position
-from cdec.core.combine.healing import SortedTokens
-from cdec.core.combine.prefix_places import Place, after_tokens, find_places
+from cdec.core.combine.healing import HealedSession, PrefixPosition, at_position
+from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.wrapped import WrappedConstraint
 from cdec.core.constraint import Constraint
 from cdec.core.device_session import on_device
 from cdec.core.errors import PrefillError
-from cdec.core.mask import pack_mask
 from cdec.core.session import DEAD, Session
 from cdec.core.verdicts import first_rejected_byte
+
+
+@dataclass(slots=True)
+class PrefixNode:
+    """A position: where the constraint is, and what is to be spelt from there.
+
+    Attributes:
+        state: Of the session that the positions were found with.
+        lefts: One text for each head that may be forced; none is empty.
+        came: Number of the position and the token that lead here; None at the first.
+        ahead: Number of the next position by token. beyond: Tokens that go beyond.
+    """
+
+    state: int
+    lefts: tuple[bytes, ...]
+    came: tuple[int, int] | None
+    ahead: dict[int, int] = field(default_factory=dict)
+    beyond: dict[int, bytes] = field(default_factory=dict)
+
+
+def find_nodes(
+    session: Session, state: int, lefts: tuple[bytes, ...], tokens: SortedTokens
+) -> list[PrefixNode]:
+    """Find the positions on the way through a beginning, breadth first.
+
+    Args:
+        session: On the host.
+        state: Where it begins.
+        lefts: The beginning; several where several may be forced; none is empty.
+        tokens: Of the session's vocabulary.
+
+    Returns:
+        The positions, the first one first; each token in them leads to a way beyond. None where the
+        first has no such token.
+    """
+    nodes = [PrefixNode(state, lefts, None)]
+    known = {(state, lefts): 0}
+    if state == DEAD:
+        return []
+    for number, node in enumerate(nodes):  # grows
+        node.beyond, ahead = _spelling(session, node, tokens)
+        for token, left, after in ahead:
+            key = (after, left)
+            if key not in known:
+                known[key] = len(nodes)
+                nodes.append(PrefixNode(after, left, (number, token)))
+            node.ahead[token] = known[key]
+    # subtle: what is left gets shorter with each token, so those behind come first.
+    alive: set[int] = set()
+    for at in sorted(range(len(nodes)), key=lambda at: max(map(len, nodes[at].lefts))):
+        node = nodes[at]
+        node.ahead = {token: to for token, to in node.ahead.items() if to in alive}
+        if node.ahead or node.beyond:
+            alive.add(at)
+    return nodes if 0 in alive else []
+
+
+def after_tokens(session: Session, token_ids: Sequence[int]) -> int:
+    """Return the state after some tokens; DEAD where one is not allowed."""
+    state = session.start(1)
+    for token in token_ids:
+        state = session.advance(state, np.array([token], np.int64))
+    return int(state[0])
+
+
+def _spelling(
+    session: Session, node: PrefixNode, tokens: SortedTokens
+) -> tuple[dict[int, bytes], list[tuple[int, tuple[bytes, ...], int]]]:
+    """Return the allowed tokens that spell what is left.
+
+    Returns:
+        Those that spell all of it; and of those that spell a part the token, what is left after
+        it, and the state.
+    """
+    whole: set[int] = set()
+    parts: dict[int, list[bytes]] = {}
+    for left in node.lefts:
+        whole.update(tokens.longer(left)[0])
+        for length, spelt in tokens.beginnings(left):
+            for token in spelt:
+                if length == len(left):
+                    whole.add(token)
+                else:
+                    parts.setdefault(token, []).append(left[length:])
+    ids = np.array(sorted(whole | parts.keys()), np.int64)
+    if not ids.size:
+        return {}, []
+    states = np.array([node.state], np.int64)
+    allowed = ids[np.asarray(session.check(states, ids[None]))[0]]
+    after = np.asarray(session.advance(np.repeat(states, len(allowed)), allowed))
+    moved = dict(zip(allowed.tolist(), after.tolist(), strict=True))
+    ahead = [
+        (token, tuple(sorted(lefts)), moved[token])
+        for token, lefts in sorted(parts.items())
+        if token in moved and token not in whole
+    ]
+    return dict.fromkeys(sorted(whole & moved.keys()), b""), ahead
+
 
 _SHOWN = 5
 """Continuations that an error lists."""
@@ -95,12 +191,12 @@ class BegunConstraint(WrappedConstraint):
         lefts = {whole[len(self.begun) :] for whole in wholes if whole.startswith(self.begun)}
         # subtle: where nothing is left under one head, every text goes on as it likes.
         self._lefts = () if b"" in lefts else tuple(sorted(lefts))
-        self._places: list[Place] = []
+        self._nodes: list[PrefixNode] = []
         if self._lefts:
             session = inner.session("cpu")
             state = after_tokens(session, self.read)
-            self._places = find_places(session, state, self._lefts, tokens)
-            if not self._places:
+            self._nodes = find_nodes(session, state, self._lefts, tokens)
+            if not self._nodes:
                 raise self._nothing()
 
     @cached_property
@@ -111,11 +207,11 @@ class BegunConstraint(WrappedConstraint):
 
     def with_forced_read(self) -> BegunConstraint:
         """Return this constraint with all tokens read that are the only ones allowed, in turn."""
-        read, place = list(self.read), self._places[0] if self._places else None
-        while place is not None and len(place.ahead) == 1 and not place.beyond:
-            ((token, number),) = place.ahead.items()
+        read, node = list(self.read), self._nodes[0] if self._nodes else None
+        while node is not None and len(node.ahead) == 1 and not node.beyond:
+            ((token, number),) = node.ahead.items()
             read.append(token)
-            place = self._places[number]
+            node = self._nodes[number]
         if len(read) == len(self.read):
             return self
         return BegunConstraint(self.inner, self.prefill, self._tokens, read)
@@ -130,15 +226,17 @@ class BegunConstraint(WrappedConstraint):
         """Start a decoding run on ``cpu`` or a torch device; it runs on the host."""
         inner = self.inner.session("cpu")
         states = [after_tokens(inner, self.read)]
-        for place in self._places[1:]:
-            number, token = place.came or (0, 0)
+        for node in self._nodes[1:]:
+            number, token = node.came or (0, 0)
             states.append(int(inner.advance(np.array([states[number]]), np.array([token]))[0]))
 
         def enter(number: int, token: int) -> int:
             return int(inner.advance(np.array([states[number]]), np.array([token]))[0])
 
-        first = at_position(0) if self._places else states[0]
-        return on_device(HealedSession(inner, self._positions, enter, first), device)
+        first = at_position(0) if self._nodes else states[0]
+        return on_device(
+            HealedSession(inner, self.vocabulary, self._positions, enter, first), device
+        )
 
     def accepts(self, text: bytes) -> bool | None:
         """Check a text by the path of the constraint within, and how it begins."""
@@ -154,15 +252,6 @@ class BegunConstraint(WrappedConstraint):
         begins = member is not None and member.startswith(self.prefill.encode())
         return member if begins else None
 
-    def whole_texts(self, text: bytes) -> list[bytes]:
-        """Return what is drawn of a member."""
-        wholes = self.inner.whole_texts(text)
-        return [whole[len(self.begun) :] for whole in wholes if whole.startswith(self.begun)]
-
-    def whole_text(self, text: bytes) -> bytes:
-        """Return what a model would write for a text, behind what is read."""
-        return self.inner.whole_text(text).removeprefix(self.begun)
-
     def token_ids_of(self, text: bytes) -> list[int] | None:
         """Return the tokens of a member that has only one tokenisation, those read left out."""
         ids = self.inner.token_ids_of(text)
@@ -171,16 +260,11 @@ class BegunConstraint(WrappedConstraint):
 
     @cached_property
     def _positions(self) -> list[PrefixPosition]:
-        return [self._position(place) for place in self._places]
-
-    def _position(self, place: Place) -> PrefixPosition:
-        ids = np.array(sorted({*place.ahead, *place.beyond}), np.int32)
-        allowed = np.zeros(self.vocabulary.width, np.bool_)
-        allowed[ids] = True
-        digest = hashlib.blake2b(b"\0".join(place.lefts), digest_size=8).digest()
-        key = int.from_bytes(digest, "little", signed=True)
-        mask = pack_mask(allowed[None])[0]
-        return PrefixPosition(ids, allowed, mask, place.ahead, place.beyond, key)
+        width = self.vocabulary.width
+        return [
+            PrefixPosition.of(b"\0".join(node.lefts), node.ahead, node.beyond, width)
+            for node in self._nodes
+        ]
 
     def _nothing(self) -> PrefillError:
         """Return the error of a constraint without a text that begins so."""

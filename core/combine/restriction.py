@@ -9,7 +9,7 @@ from cdec.core.errors import Notice, UsageError
 from cdec.core.notices import FirstOfEach
 
 if TYPE_CHECKING:
-    from cdec.core.combine.denial_trie import DeniedTexts
+    from cdec.core.combine.denial import DeniedTexts
     from cdec.core.constraint import Constraint
 
 _DEAD_ENDS = (
@@ -55,9 +55,8 @@ class Restriction:
             EmptySetError: Nothing is left.
             UsageError: Denied texts, and no constraint to leave them out of.
         """
-        from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, conjoin
-        from cdec.core.combine.denial import deny
-        from cdec.core.combine.denial_trie import DeniedTexts
+        from cdec.core.combine.conjunction import ConjunctionConstraint, conjoin
+        from cdec.core.combine.denial import DeniedTexts, deny
 
         chosen = constraint
         for other in self._others.values():

@@ -1,14 +1,248 @@
-"""WrappedConstraint: a constraint that is another one, but for what a subclass changes."""
+"""Constraints and sessions made of others: what they forward, but for what a kind changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cdec.core.constraint import Constraint
+from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
+from cdec.core.native import library
 from cdec.core.record_fields.shown import line
-from cdec.core.session import Session
+from cdec.core.session import DEAD, DONE, Session
+from cdec.core.session_arguments import integers, require_mask, require_rows
+from cdec.core.tokens.vocabulary import Vocabulary
+
+_FIRST_SIZE = 64
+
+
+class PairTable:
+    """Numbers 0, 1, 2, ... for pairs of int64, in the order in which they are first seen.
+
+    Cost: 16 bytes a pair and 16 to 64 bytes of table; some 20 nanoseconds a look-up. Threads take
+    turns.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._used = 0
+        self._table = np.full(_FIRST_SIZE, -1, np.int64)
+        self._lefts = np.empty(_FIRST_SIZE, np.int64)
+        self._rights = np.empty(_FIRST_SIZE, np.int64)
+
+    def __len__(self) -> int:
+        return self._used
+
+    def intern(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of pairs, int64[n] each; new pairs get new numbers."""
+        out = np.empty(len(left), np.int64)
+        with self._lock:
+            self._make_room(len(left))
+            table, used = self._table, self._used
+            self._used = library.intern_pairs(
+                left, right, table, self._lefts, self._rights, used, out
+            )
+        return out
+
+    def pairs(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the left and right halves of pairs, int64[n] each.
+
+        Raises:
+            IndexError: A number that no pair has.
+        """
+        return self._lefts[: self._used][numbers], self._rights[: self._used][numbers]
+
+    def _make_room(self, n: int) -> None:
+        """Grow by doubling, so that ``n`` further pairs fill at most half of the table."""
+        needed = self._used + n
+        if needed > len(self._lefts):
+            more = max(needed, 2 * len(self._lefts)) - self._used
+            self._lefts = np.append(self._lefts[: self._used], np.empty(more, np.int64))
+            self._rights = np.append(self._rights[: self._used], np.empty(more, np.int64))
+        if 2 * needed > len(self._table):
+            self._table = np.full(1 << (4 * needed - 1).bit_length(), -1, np.int64)
+            library.fill_pairs(self._table, self._lefts, self._rights, self._used)
+
+
+def mask_of(token_ids: Iterable[int], words: int) -> NDArray[np.int32]:
+    """Return the packed mask of some tokens, int32[words]. Cost: no pass over the vocabulary."""
+    ids = np.fromiter(token_ids, np.int64)
+    bits = np.zeros(words, np.uint32)
+    np.bitwise_or.at(bits, ids >> 5, np.uint32(1) << (ids & 31).astype(np.uint32))
+    return bits.view(np.int32)
+
+
+class ForwardingSession(Session):
+    """A decoding run over the states of another one on the host, and over states of its own.
+
+    What is asked of an own state (``is_own``) is answered by ``own_mask``, ``own_after`` and
+    ``own_end``. All others are those of the session within, as ``within`` maps them: what that
+    allows is allowed, but for the tokens ``refused``. A kind overrides where it differs.
+
+    Args:
+        inner: The session within, or None where all states that live are this one's own.
+        vocabulary: Of the model.
+    """
+
+    device = "cpu"
+
+    def __init__(self, inner: Session | None, vocabulary: Vocabulary) -> None:
+        self._inner = inner
+        self._vocabulary = vocabulary
+        self._end_ids = np.array(vocabulary.eos_token_ids, np.int64)
+        self.words = mask_words(vocabulary.width)
+
+    def is_own(self, states: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which states int64[n] are no states of the session within, bool[n]."""
+        return np.zeros(len(states), np.bool_)
+
+    def own_mask(self, state: int) -> NDArray[np.int32]:
+        """Return the packed mask of an own state, int32[words]."""
+        raise NotImplementedError
+
+    def own_after(self, state: int, token: int) -> int:
+        """Return the state after a token from an own state."""
+        raise NotImplementedError
+
+    def own_end(self, state: int) -> bool:
+        """Say whether the text may end at an own state."""
+        return False
+
+    def within(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the states of the session within, int64[n]."""
+        return states
+
+    def refused(self, states: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int32]]]:
+        """Yield rows of states int64[n] and the tokens that are allowed within, and not here."""
+        return ()
+
+    def start(self, n: int) -> NDArray[np.int64]:
+        """Return ``n`` states at the beginning, int64[n]."""
+        return np.asarray(self._inside.start(n))
+
+    def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
+        """Follow one token a state, int64[n]; DEAD where it is not allowed, DONE after an end."""
+        at, tokens = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
+        require_rows(len(at), len(tokens), "token ids")
+        own, others = self._split(at)
+        after = np.full(len(at), DEAD, np.int64)
+        if others.size and self._inner is not None:
+            after[others] = self.advance_within(at[others], tokens[others])
+        for row in own.tolist():
+            after[row] = self.own_after(int(at[row]), int(tokens[row]))
+        return after
+
+    def advance_within(
+        self, states: NDArray[np.int64], tokens: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Follow tokens int64[n] from states int64[n] that are none of the own ones."""
+        return np.asarray(self._inside.advance(self.within(states), tokens))
+
+    def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> Any:
+        """Follow bytes that need not be tokens, one text a state, int64[n]."""
+        return self._inside.advance_bytes(self.within(integers(states, 1, "states")), texts)
+
+    def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
+        """Overwrite ``mask`` (int32[n, words]) with the exact masks of ``states``."""
+        at = integers(states, 1, "states")
+        require_mask(mask, len(at), self.words)
+        own, others = self._split(at)
+        if self._inner is None:
+            mask[others] = 0
+        elif not own.size:
+            self.fill_within(at, mask)
+        elif others.size:
+            part = np.empty((len(others), self.words), np.int32)
+            self.fill_within(at[others], part)
+            mask[others] = part
+        for row in own.tolist():
+            mask[row] = self.own_mask(int(at[row]))
+        for row, tokens in self.refused(at):
+            bits = mask[row].view(np.uint32)
+            np.bitwise_and.at(bits, tokens >> 5, ~(np.uint32(1) << (tokens & 31).astype(np.uint32)))
+
+    def fill_within(self, states: NDArray[np.int64], mask: NDArray[np.int32]) -> None:
+        """Overwrite ``mask`` with what is allowed within, at none of the own states."""
+        self._inside.fill_mask(self.within(states), mask)
+
+    def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
+        """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M]."""
+        at, tokens = integers(states, 1, "states"), integers(token_ids, 2, "token ids")
+        require_rows(len(at), len(tokens), "rows of token ids")
+        own, others = self._split(at)
+        result = np.zeros(tokens.shape, np.bool_)
+        if others.size and self._inner is not None:
+            result[others] = self.check_within(at[others], tokens[others])
+        for row in own.tolist():
+            mask = self.own_mask(int(at[row]))
+            known = (tokens[row] >= 0) & (tokens[row] < self._vocabulary.width)
+            ids = tokens[row, known]
+            result[row, known] = mask[ids >> 5] >> (ids & 31).astype(np.int32) & 1
+        for row, refused in self.refused(at):
+            result[row] &= ~np.isin(tokens[row], refused)
+        return result
+
+    def check_within(
+        self, states: NDArray[np.int64], tokens: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Say of tokens int64[n, M] whether each is allowed within, bool[n, M]."""
+        return np.asarray(self._inside.check(self.within(states), tokens))
+
+    def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the allowed tokens: offsets int64[n + 1], ids int32[...] ascending by state."""
+        at = integers(states, 1, "states")
+        if not self.is_forwarded(at):
+            return allowed_of_masks(self.fill_mask, at, self.words)
+        lists: tuple[NDArray[np.int64], NDArray[np.int32]] = self._inside.allowed(self.within(at))
+        return lists
+
+    def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the only possible next events: offsets int64[n + 1], ids int32[...]."""
+        at = integers(states, 1, "states")
+        if not self.is_forwarded(at):
+            return forced_of_masks(self.fill_mask, at, self.words, self._end_ids)
+        lists: tuple[NDArray[np.int64], NDArray[np.int32]] = self._inside.forced(self.within(at))
+        return lists
+
+    def is_forwarded(self, states: NDArray[np.int64]) -> bool:
+        """Say whether all that is allowed at states int64[n] is what is allowed within."""
+        if self._inner is None or self.is_own(states).any():
+            return False
+        return not any(len(tokens) for _, tokens in self.refused(states))
+
+    def is_complete(self, states: Any) -> NDArray[np.bool_]:
+        """Say where the text so far is a member (or DONE), bool[n]."""
+        at = integers(states, 1, "states")
+        own, others = self._split(at)
+        complete = at == DONE
+        if others.size and self._inner is not None:
+            complete[others] = self._inner.is_complete(self.within(at[others]))
+        complete[own] = [self.own_end(state) for state in at[own].tolist()]
+        return complete
+
+    def speculation_keys(self, states: Any) -> Any:
+        """Return what a next token may be learnt for, int64[n]: the keys of the session within."""
+        return self._inside.speculation_keys(self.within(integers(states, 1, "states")))
+
+    def statistics(self) -> Mapping[str, int]:
+        """Return counts of what the session within holds."""
+        return {"states": 0} if self._inner is None else self._inner.statistics()
+
+    @property
+    def _inside(self) -> Session:
+        if self._inner is None:
+            raise RuntimeError("a session without another one within forwards nothing")
+        return self._inner
+
+    def _split(self, states: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of own states, and all others."""
+        own = self.is_own(states)
+        return np.flatnonzero(own), np.flatnonzero(~own)
 
 
 class WrappedConstraint(Constraint):
@@ -16,6 +250,8 @@ class WrappedConstraint(Constraint):
 
     Smaller constraints (``candidates``, ``deny_texts``, ``restricted_to``, ``with_lookahead``) are
     not made of the one within, which would lose the change: a subclass defines those it has.
+
+    Of a kind whose texts are ``begun``, what is begun is left out of what is drawn.
 
     Args:
         inner: The constraint within.
@@ -102,20 +338,21 @@ class WrappedConstraint(Constraint):
         return self.inner.member_text(token_ids)
 
     def content(self, text: bytes) -> bytes | None:
-        """Return a whole text without forced parts; None where it lacks them."""
-        return self.inner.content(text)
+        """Return the member that the drawn ``text`` ends, without forced parts; else None."""
+        return self.inner.content(self.begun + text)
 
     def text_of(self, text: bytes) -> bytes:
         """Return the text that ``text`` stands for, with forced parts or without."""
         return self.inner.text_of(text)
 
     def whole_texts(self, text: bytes) -> list[bytes]:
-        """Return what a member's tokens spell, forced parts included."""
-        return self.inner.whole_texts(text)
+        """Return what a member's tokens spell behind ``begun``, forced parts included."""
+        wholes = self.inner.whole_texts(text)
+        return [whole[len(self.begun) :] for whole in wholes if whole.startswith(self.begun)]
 
     def whole_text(self, text: bytes) -> bytes:
-        """Return what a model would write for a text, member or not."""
-        return self.inner.whole_text(text)
+        """Return what a model would write for a text behind ``begun``, member or not."""
+        return self.inner.whole_text(text).removeprefix(self.begun)
 
     def token_ids_of(self, text: bytes) -> list[int] | None:
         """Return the tokens of a member that has only one tokenisation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cdec.core.combine.free.free_text import FreeText, MarkerLimits
+from cdec.core.combine.free_text import FreeText, MarkerLimits
 from cdec.core.errors import CdecError, FieldError, UsageError
 from cdec.data.ids import RecordId
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cdec.core.combine.free.free_text import FreeText
     from cdec.core.combine.healing import SortedTokens
     from cdec.core.combine.prefill import BegunConstraint
+    from cdec.core.combine.sorted_tokens import SortedTokens
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -281,7 +282,7 @@ class ConstraintResolver:
         return [*self._model.encode_prompt(prompt), *begun.read], begun
 
     def _sorted_tokens(self) -> SortedTokens:
-        from cdec.core.combine.healing import SortedTokens
+        from cdec.core.combine.sorted_tokens import SortedTokens
 
         if self._tokens is None:
             self._tokens = SortedTokens(self._model.vocabulary)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
-from cdec.core.combine.free.free_text import FreeText
+from cdec.core.combine.free_text import FreeText
 from cdec.core.constraint import Constraint
 from cdec.core.errors import UsageError
 from cdec.core.seeds import SEED_BITS

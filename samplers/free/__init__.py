@@ -6,7 +6,7 @@ the parts are drawn under; ``samplers.wrappers`` puts ``draws`` around samplers.
 
 The law of a draw is P(free part) * Q(constrained part | free part), in turn where there are
 several, as far as the method's law is Q. Free text is drawn from the model's own law, but for what
-``cdec.core.combine.free`` says; methods that take the most probable text take the most probable
+``core.combine.free_part`` says; methods that take the most probable text take the most probable
 event of free text. A constrained part is drawn by the method as any text is, its prompt being what
 stands before it: its weight, its masses and their bounds are given the free part. So weights
 compare draws that share their free part. Over draws of different free parts, averages with

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from cdec.core.combine.free.constraint import FreePart
-from cdec.core.combine.free.markers import require_spelt
-from cdec.core.combine.free.started import StartedConstraint
-from cdec.core.combine.free.table import Reached
-from cdec.core.combine.free.tagged import TaggedConstraint
-from cdec.core.combine.healing import SortedTokens
+from cdec.core.combine.free_part import FreePart, Reached
+from cdec.core.combine.markers import require_spelt
+from cdec.core.combine.sorted_tokens import SortedTokens
+from cdec.core.combine.tagged import StartedConstraint, TaggedConstraint
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.record_fields.text_warnings import BUDGET, LOW_Z, shifted
 from cdec.core.sample import FINISH_COMPLETE, FINISH_LENGTH, FINISH_NO_MARKER
@@ -25,7 +23,7 @@ from cdec.samplers.request import MAX_NEW_TOKENS
 from cdec.samplers.walks.batch import DEFAULT_MAX_NEW_TOKENS, require_same_vocabulary
 
 if TYPE_CHECKING:
-    from cdec.core.combine.free.free_text import FreeText
+    from cdec.core.combine.free_text import FreeText
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cdec.core.combine.free.table import Reached
+from cdec.core.combine.free_part import Reached
 from cdec.core.errors import CdecError
 from cdec.core.sample import FINISH_COMPLETE
 from cdec.samplers.walks.batch import Batch
@@ -18,7 +18,7 @@ from cdec.samplers.walks.decoding import candidate_uniforms, chunks, decode
 from cdec.samplers.walks.outcome import Outcome, build_samples
 
 if TYPE_CHECKING:
-    from cdec.core.combine.free.constraint import FreePart
+    from cdec.core.combine.free_part import FreePart
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
     from cdec.samplers.base import Observer

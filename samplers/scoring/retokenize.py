@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.combine.healing import SortedTokens
+from cdec.core.combine.sorted_tokens import SortedTokens
+from cdec.core.combine.wrapped import ForwardingSession, mask_of
 from cdec.core.constraint import DEAD, DONE, Constraint, Session
 from cdec.core.device_session import on_device
 from cdec.core.errors import CdecError, ContextLengthError, EncodingError, UntokenizableError
-from cdec.core.mask import mask_words, pack_mask
 from cdec.core.sample import FINISH_COMPLETE, FINISH_LENGTH
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.request import Request
@@ -88,75 +88,39 @@ class WaysConstraint(Constraint):
         return None
 
 
-class WaysSession(Session):
+class WaysSession(ForwardingSession):
     """A decoding run along the ways; the states are positions, so it holds none itself."""
 
-    device = "cpu"
-
     def __init__(self, constraint: WaysConstraint) -> None:
+        super().__init__(None, constraint.vocabulary)
         self._ways = constraint.ways
-        self._width = constraint.vocabulary.width
-        self.words = mask_words(self._width)
-        ends = () if constraint.ends_itself else constraint.vocabulary.eos_token_ids
-        self._last = dict.fromkeys(ends, DONE)
         self._ends_itself = constraint.ends_itself
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states before the first token, int64[n]."""
         return np.zeros(n, np.int64)
 
-    def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
-        """Follow one token a state, int64[n]."""
-        pairs = zip(np.asarray(states).tolist(), np.asarray(token_ids).tolist(), strict=True)
-        after = [self._at(state).get(token, DEAD) for state, token in pairs]
-        if self._ends_itself:
-            after = [DONE if state == len(self._ways) else state for state in after]
-        return np.array(after, np.int64)
+    def is_own(self, states: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which states are positions, bool[n]."""
+        return (states >= 0) & (states <= len(self._ways))
 
-    def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
-        """Overwrite ``mask`` (int32[n, words]) with the exact masks of ``states``."""
-        allowed = np.zeros((len(states), self._width), np.bool_)
-        for row, state in enumerate(np.asarray(states).tolist()):
-            allowed[row, list(self._at(state))] = True
-        mask[:] = pack_mask(allowed)
+    def own_mask(self, state: int) -> NDArray[np.int32]:
+        """Return the packed mask of a position, int32[words]."""
+        return mask_of(self._at(state), self.words)
 
-    def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
-        """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M]."""
-        tokens = np.asarray(token_ids)
-        result = np.zeros(tokens.shape, np.bool_)
-        for row, state in enumerate(np.asarray(states).tolist()):
-            result[row] = np.isin(tokens[row], list(self._at(state)))
-        return result
+    def own_after(self, state: int, token: int) -> int:
+        """Return the state after a token."""
+        after = self._at(state).get(token, DEAD)
+        return DONE if after == len(self._ways) and self._ends_itself else after
 
-    def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return the allowed tokens: offsets int64[n + 1], ids int32[...] ascending by state."""
-        return _ragged([sorted(self._at(state)) for state in np.asarray(states).tolist()])
-
-    def is_complete(self, states: Any) -> NDArray[np.bool_]:
-        """Say where the text is whole (or DONE), bool[n]."""
-        at = np.asarray(states)
-        complete: NDArray[np.bool_] = (at == DONE) | (at == len(self._ways))
-        return complete
-
-    def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return the only possible next events: offsets int64[n + 1], ids int32[...]."""
-        lists = []
-        for state in np.asarray(states).tolist():
-            following = self._at(state)
-            is_one = len(following) == 1 or following is self._last
-            lists.append(sorted(following)[:1] if is_one else [])
-        return _ragged(lists)
+    def own_end(self, state: int) -> bool:
+        """Say whether the text is whole."""
+        return state == len(self._ways)
 
     def _at(self, state: int) -> Mapping[int, int]:
-        if 0 <= state < len(self._ways):
+        if state < len(self._ways):
             return self._ways[state]
-        return self._last if state == len(self._ways) else {}
-
-
-def _ragged(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    offsets = np.zeros(len(lists) + 1, np.int64)
-    np.cumsum([len(part) for part in lists], out=offsets[1:])
-    return offsets, np.array([token for part in lists for token in part], np.int32)
+        return {} if self._ends_itself else dict.fromkeys(self._end_ids.tolist(), DONE)
 
 
 @dataclass(frozen=True, slots=True)

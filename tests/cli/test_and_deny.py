@@ -161,7 +161,7 @@ def test_names_and_candidates_are_held_to_them_too(
 def test_candidates_of_a_set_too_large_to_walk_are_held_to_the_others(
     cdec: Runner, artifacts: Path, cities: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cdec.core.combine.conjunction import constraint as conjunction
+    from cdec.core.combine import conjunction
 
     plain = conjunction.conjoin
     steps: list[int] = []

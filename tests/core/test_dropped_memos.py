@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.core.combine.conjunction.constraint import ConjunctionConstraint
+from cdec.core.combine.conjunction import ConjunctionConstraint
 from cdec.core.combine.denial import deny
 from cdec.core.combine.prefill import begin
 from cdec.core.errors import CdecError

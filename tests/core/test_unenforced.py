@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, conjoin
+from cdec.core.combine.conjunction import ConjunctionConstraint, conjoin
 from cdec.core.combine.denial import deny
 from cdec.core.combine.wrapped import WrappedConstraint
 from cdec.core.constraint import Constraint

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, conjoin
+from cdec.core.combine.conjunction import ConjunctionConstraint, conjoin
 from cdec.core.combine.denial import deny
 from cdec.core.combine.healing import HealedConstraint
 from cdec.core.constraint import DEAD

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cdec.core.combine.conjunction.constraint import ConjunctionConstraint
+from cdec.core.combine.conjunction import ConjunctionConstraint
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS

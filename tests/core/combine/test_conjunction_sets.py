@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, conjoin
+from cdec.core.combine.conjunction import ConjunctionConstraint, conjoin
 from cdec.core.combine.denial import deny
 from cdec.core.sets.set_constraint import SetConstraint
 from tests.core.combine.conjunction_cases import VOCABULARY, outcomes, random_rows, words

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.core.combine.denial import DeniedConstraint, deny
-from cdec.core.combine.denial_trie import OFF, ROOT, DeniedTexts
+from cdec.core.combine.denial import OFF, ROOT, DeniedConstraint, DeniedTexts, deny
 from cdec.core.combine.healing import HealedConstraint
 from cdec.core.constraint import DEAD
 from cdec.core.errors import EmptySetError, UsageError

@@ -7,12 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from cdec.core.combine.free.constraint import FreePart
-from cdec.core.combine.free.free_text import FreeText, MarkerLimits
-from cdec.core.combine.free.markers import Found, Markers
-from cdec.core.combine.free.started import StartedConstraint
-from cdec.core.combine.free.table import Reached
-from cdec.core.combine.free.tagged import TaggedConstraint
+from cdec.core.combine.free_part import FreePart, Reached
+from cdec.core.combine.free_text import FreeText, MarkerLimits
+from cdec.core.combine.markers import Found, Markers
+from cdec.core.combine.tagged import StartedConstraint, TaggedConstraint
 from cdec.core.errors import LimitError, UsageError
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.grammars.finite_language import FiniteLanguage

@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from cdec.core.combine.healing import HealedConstraint, SortedTokens
+from cdec.core.combine.healing import HealedConstraint
+from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.greedy import GreedySampler

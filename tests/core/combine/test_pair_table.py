@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cdec.core.combine.pair_table import PairTable
+from cdec.core.combine.wrapped import PairTable
 
 
 def test_equal_pairs_have_equal_numbers() -> None:

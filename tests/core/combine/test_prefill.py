@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cdec.compilers import set_constraint
-from cdec.core.combine.conjunction.constraint import conjoin
+from cdec.core.combine.conjunction import conjoin
 from cdec.core.combine.denial import deny
 from cdec.core.combine.prefill import BegunConstraint, begin
 from cdec.core.constraint import Constraint

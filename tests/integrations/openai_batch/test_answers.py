@@ -12,7 +12,7 @@ import pytest
 
 from cdec.compilers import compile_token_set
 from cdec.core import TabularModel, Vocabulary
-from cdec.core.combine.free.free_text import FreeText
+from cdec.core.combine.free_text import FreeText
 from cdec.core.errors import CdecError, ChatTemplateMissingError, UsageError
 from cdec.core.seeds import derive_seed
 from cdec.integrations.openai_batch import answer_batch

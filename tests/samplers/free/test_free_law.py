@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from cdec.core.combine.free.free_text import FreeText
+from cdec.core.combine.free_text import FreeText
 from cdec.samplers import SAMPLERS, Request
 from tests.laws.gtest import g_test
 from tests.laws.toys import Row, Toy

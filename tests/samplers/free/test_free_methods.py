@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.core.combine.free.free_text import FreeText
-from cdec.core.combine.free.started import StartedConstraint
+from cdec.core.combine.free_text import FreeText
+from cdec.core.combine.tagged import StartedConstraint
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.samplers import SAMPLERS, Request

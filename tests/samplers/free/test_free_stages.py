@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdec.core.combine.free.free_text import FreeText
+from cdec.core.combine.free_text import FreeText
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.sample import Sample
 from cdec.samplers import SAMPLERS, Request

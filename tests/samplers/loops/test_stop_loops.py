@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cdec.core.combine.free.free_text import FreeText
+from cdec.core.combine.free_text import FreeText
 from cdec.core.errors import TreeMismatchError
 from cdec.core.record_fields.text_warnings import CYCLE
 from cdec.core.sample import Sample

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.core.combine.healing import SortedTokens
+from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.errors import ContextLengthError, UntokenizableError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary

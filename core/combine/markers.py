@@ -1,4 +1,4 @@
-"""Markers: where the first of some byte strings ends in a text that comes piece by piece.
+"""Markers: the first of some byte strings to end in a text that comes piece by piece.
 
 Aho and Corasick, "Efficient string matching", 1975: a state is the longest end of the text so far
 that begins a marker, so that "aab" is found in "aaab", and markers may overlap. Their failure
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.combine.free.free_text import FreeText, shown
+from cdec.core.combine.free_text import FreeText, shown
 from cdec.core.errors import UsageError
 from cdec.core.tokens.vocabulary import Vocabulary
 

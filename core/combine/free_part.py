@@ -1,4 +1,12 @@
-"""FreeTable: which tokens free text may have at each state of its markers, and where they lead."""
+"""Free text up to a marker, as a constraint that ends itself there.
+
+The law of free text: each event is drawn from the model's own law among all tokens, and the end of
+the text, but for those struck out: tokens in which a marker ends and that go on in a way in which
+no member begins (for a constraint that is walked by tokens, in any way), and padding. What remains
+is renormalised at each step. Tokens are struck out where they stand, not by what they lead to: no
+other step is changed. Forced into a marker, the model's law is that among the tokens that spell
+what is left of it, those included that go on as a member begins, renormalised likewise.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.combine.free.markers import Found, Markers
-from cdec.core.combine.healing import SortedTokens
+from cdec.core.combine.free_text import shown
+from cdec.core.combine.markers import Found, Markers
+from cdec.core.combine.sorted_tokens import SortedTokens
+from cdec.core.combine.wrapped import ForwardingSession
+from cdec.core.constraint import Constraint
+from cdec.core.device_session import on_device
+from cdec.core.errors import UsageError
 from cdec.core.mask import pack_mask
-from cdec.core.session import DEAD, DONE
+from cdec.core.session import DEAD, DONE, Session
 from cdec.core.tokens.vocabulary import Vocabulary
 
 Opens = Callable[[Sequence[bytes]], NDArray[np.bool_]]
@@ -37,7 +50,7 @@ class Reached:
 
 
 @dataclass(frozen=True)
-class FreePlace:
+class FreeState:
     """What may follow at one state.
 
     Attributes:
@@ -46,12 +59,14 @@ class FreePlace:
         ends: int32[k]: bytes of each up to the end of the first marker; 0 where none ends in it.
         allowed: bool[k].
         may_end: Whether the text may end.
+        mask: int32[words] of all tokens.
     """
 
     tokens: NDArray[np.int32]
     ends: NDArray[np.int32]
     allowed: NDArray[np.bool_]
     may_end: bool
+    mask: NDArray[np.int32]
 
 
 class FreeTable:
@@ -79,10 +94,10 @@ class FreeTable:
         self._opens = opens
         self._tokens = tokens
         self._ordinary = np.flatnonzero(vocabulary.is_ordinary)
-        self._places: dict[int, FreePlace] = {}
+        self._places: dict[int, FreeState] = {}
         self._forced_ways: dict[int, NDArray[np.bool_]] = {}
 
-    def at(self, state: int) -> FreePlace:
+    def at(self, state: int) -> FreeState:
         """Return what may follow at a state. Cost: one pass over the vocabulary, once a state."""
         place = self._places.get(state)
         if place is None:
@@ -91,25 +106,6 @@ class FreeTable:
             while len(self._places) > _KEPT:
                 del self._places[next(iter(self._places))]
         return place
-
-    def mask(self, state: int) -> NDArray[np.int32]:
-        """Return the packed mask of a state, int32[words]."""
-        place = self.at(state)
-        if not place.may_end:
-            allowed = np.zeros(self.vocabulary.width, np.bool_)
-        elif not place.tokens.size:
-            return self._first_mask
-        else:
-            allowed = self._first[1].copy()
-        allowed[place.tokens] = place.allowed
-        return _packed(allowed)
-
-    def allows(self, state: int, token_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say of tokens int64[m] whether each is allowed at a state, bool[m]."""
-        known = (token_ids >= 0) & (token_ids < self.vocabulary.width)
-        allowed = np.zeros(len(token_ids), np.bool_)
-        allowed[known] = self._look(self.at(state), token_ids[known])[1]
-        return allowed
 
     def advance(self, state: int, token: int) -> int:
         """Return the state after a token; DONE where a marker or the text ends with it, or DEAD."""
@@ -167,7 +163,7 @@ class FreeTable:
         return int(ends[0]), bool(allowed[0])
 
     def _look(
-        self, place: FreePlace, tokens: NDArray[np.int64]
+        self, place: FreeState, tokens: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """Return where a marker ends in each of m tokens, int32[m]; and if it is allowed."""
         at = np.searchsorted(place.tokens, tokens)
@@ -179,14 +175,14 @@ class FreeTable:
         ends[listed], allowed[listed] = place.ends[at[listed]], place.allowed[at[listed]]
         return ends, allowed
 
-    def _free(self, state: int) -> FreePlace:
+    def _free(self, state: int) -> FreeState:
         """Of tokens in which a marker ends that was begun before: they end there, or earlier."""
         ends = self._ends_from(state) if state else np.zeros(len(self._ordinary), np.int32)
         rows = np.flatnonzero(ends)
         tokens = self._ordinary[rows].astype(np.int32)
-        return FreePlace(tokens, ends[rows], self._opening(tokens, ends[rows]), may_end=True)
+        return self._filled(tokens, ends[rows], self._opening(tokens, ends[rows]), may_end=True)
 
-    def _forced(self, state: int) -> FreePlace:
+    def _forced(self, state: int) -> FreeState:
         """The tokens that spell what is left of the marker, if they lead to its end."""
         marker, there = self.markers.owed(state - self.forced)
         ways = self._ways(marker)
@@ -197,7 +193,21 @@ class FreeTable:
         found.update(dict.fromkeys(self._longer(marker, there), len(ways) - 1 - there))
         tokens = np.array(sorted(found), np.int32)
         ends = np.array([found[token] for token in tokens.tolist()], np.int32)
-        return FreePlace(tokens, ends, np.ones(len(tokens), np.bool_), may_end=False)
+        return self._filled(tokens, ends, np.ones(len(tokens), np.bool_), may_end=False)
+
+    def _filled(
+        self,
+        tokens: NDArray[np.int32],
+        ends: NDArray[np.int32],
+        allowed: NDArray[np.bool_],
+        *,
+        may_end: bool,
+    ) -> FreeState:
+        if may_end and not tokens.size:
+            return FreeState(tokens, ends, allowed, may_end, self._first_mask)
+        everything = self._first[1].copy() if may_end else np.zeros_like(self._first[1])
+        everything[tokens] = allowed
+        return FreeState(tokens, ends, allowed, may_end, _packed(everything))
 
     def _ways(self, marker: int) -> NDArray[np.bool_]:
         """Return whether tokens lead to a marker's end from each byte of it on, bool[n + 1].
@@ -247,3 +257,157 @@ def _packed(allowed: NDArray[np.bool_]) -> NDArray[np.int32]:
     """Return a mask bool[V] as int32[words]."""
     words: NDArray[np.int32] = pack_mask(allowed[None])[0]
     return words
+
+
+class FreeSession(ForwardingSession):
+    """A decoding run over the states of a ``FreeTable``, which sessions share.
+
+    A state is one of the table's and the number of tokens so far: after the last of them nothing is
+    allowed, the end of the text neither, so that a text that is cut there was not ended.
+
+    Args:
+        table: What may follow where.
+        first: The state to start in.
+        most: Tokens that free text may have.
+    """
+
+    def __init__(self, table: FreeTable, first: int, most: int) -> None:
+        super().__init__(None, table.vocabulary)
+        self._table = table
+        self._first = first
+        self._count = 2 * table.forced
+        self._open = most * self._count
+
+    def start(self, n: int) -> NDArray[np.int64]:
+        """Return ``n`` states at the beginning, int64[n]."""
+        return np.full(n, self._first, np.int64)
+
+    def is_own(self, states: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say at which states anything may follow, bool[n]."""
+        return (states >= 0) & (states < self._open)
+
+    def own_mask(self, state: int) -> NDArray[np.int32]:
+        """Return the packed mask of a state, int32[words]."""
+        return self._table.at(state % self._count).mask
+
+    def own_after(self, state: int, token: int) -> int:
+        """Return the state after a token; DONE where a marker ends in it."""
+        written, at = divmod(state, self._count)
+        after = self._table.advance(at, token)
+        return after if after < 0 else after + (written + 1) * self._count
+
+    def own_end(self, state: int) -> bool:
+        """Say whether the text may end: nowhere where it is forced into a marker."""
+        return state % self._count < self._table.forced
+
+
+class FreePart(Constraint):
+    """Any text up to the end of its first marker, or any whole text without one.
+
+    Members are what the model may write before the constraint begins; only tokens are left out in
+    which a marker ends and that go on as no member of the constraint begins. The text may end
+    without a marker, but for one that is forced into it.
+
+    Args:
+        inner: What begins behind the marker.
+        markers: At least one, none of them empty.
+        tokens: Of ``inner.vocabulary``; None sorts them.
+        most: Tokens that it may have.
+        strict: Whether tokens are left out; if not, all are allowed, for methods without masks.
+
+    Attributes:
+        table: Its states.
+        first: The state it begins in.
+    """
+
+    kind = "free text"
+    ends_itself = True
+    max_tokens: int
+
+    def __init__(
+        self,
+        inner: Constraint,
+        markers: Sequence[str],
+        tokens: SortedTokens | None = None,
+        *,
+        most: int = 256,
+        strict: bool = True,
+    ) -> None:
+        self.vocabulary = inner.vocabulary
+        opens = _Opening(inner, strict=strict)
+        self.table = FreeTable(
+            inner.vocabulary,
+            Markers([marker.encode() for marker in markers]),
+            opens,
+            tokens or SortedTokens(inner.vocabulary),
+        )
+        self.first = 0
+        self.max_tokens = most
+        self._places: dict[tuple[int, int], FreePart] = {}
+
+    def at(self, state: int, most: int) -> FreePart:
+        """Return at most so many tokens of what is free from a state of the markers on."""
+        key = state, most
+        if key not in self._places:
+            part = object.__new__(FreePart)
+            part.vocabulary, part.table, part._places = self.vocabulary, self.table, self._places
+            part.first, part.max_tokens = state, most
+            self._places[key] = part
+        return self._places[key]
+
+    def forced_at(self, state: int, most: int) -> FreePart:
+        """Return what spells the rest of the marker that stands begun at a state.
+
+        Raises:
+            UsageError: No tokens spell the marker from its beginning on.
+        """
+        if not self.table.at(self.table.forced).tokens.size:
+            marker = shown(self.table.markers.texts[0].decode())
+            raise UsageError(
+                f"no tokens of the model's vocabulary spell the marker {marker}, into which free "
+                "text is to be forced",
+                hint="give another marker, or leave `budget` and `regions` out",
+            )
+        return self.at(state + self.table.forced, most)
+
+    def state_after(self, text: bytes) -> int:
+        """Return the state after bytes without a marker, from the beginning on."""
+        state = self.table.markers.follow(0, text)
+        # What holds a marker was struck out where the text was drawn.
+        return state if isinstance(state, int) else 0
+
+    def read(self, token_ids: Sequence[int]) -> int | Reached:
+        """Return the marker that tokens drawn from here reached, or the state of the markers."""
+        read = self.table.read(self.first, token_ids)
+        return read if isinstance(read, Reached) else read % self.table.forced
+
+    def session(self, device: str = "cpu") -> Session:
+        """Start a decoding run on ``cpu`` or a torch device; it runs on the host."""
+        return on_device(FreeSession(self.table, self.first, self.max_tokens), device)
+
+    def accepts(self, text: bytes) -> bool | None:
+        """Return True: any text may be written."""
+        return True
+
+
+class _Opening:
+    """Whether a member of a constraint begins with given bytes, and tokens can go on from there."""
+
+    def __init__(self, inner: Constraint, *, strict: bool) -> None:
+        self._inner = inner
+        self._strict = strict
+        self._session: Session | None = None
+
+    def __call__(self, texts: Sequence[bytes]) -> NDArray[np.bool_]:
+        if not self._strict:
+            return np.ones(len(texts), np.bool_)
+        if not self._inner.takes_bytes:
+            return np.zeros(len(texts), np.bool_)
+        if self._session is None:
+            self._session = self._inner.session("cpu")
+        session = self._session
+        states = np.asarray(session.advance_bytes(session.start(len(texts)), list(texts)))
+        opens = (states != DEAD) & (states != DONE)
+        offsets, _ = session.allowed(states[opens])
+        opens[opens] = np.diff(np.asarray(offsets)) > 0
+        return np.asarray(opens)

@@ -1,4 +1,4 @@
-"""FreeText: what a model writes freely before its text is held to a constraint, or around it."""
+"""Free text before a constraint or around it: what a model writes, and the markers that end it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class FreeText:
     the text ends it.
 
     The law of a draw is P(free part) * Q(constrained part | free part), in turn where there are
-    several regions; ``cdec.core.combine.free`` says which tokens the free part may not have.
+    several regions; ``cdec.core.combine.free_part`` says which tokens the free part may not have.
 
     Attributes:
         after: Markers, the first of which to appear ends the free part. None where ``between`` is
