@@ -12,7 +12,7 @@ scores.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,71 +37,6 @@ PLAIN, ONE_HOT, DRAWN = 0, 1, 2
 
 SPENT = 1.0 - 1e-9
 """Share of a limit from which it counts as spent: ``solve`` leaves a little for rounding."""
-
-
-class Law(NamedTuple):
-    """Scores of a model: float[M, V] rows, and their float64[M] log normalisers, as in ``Step``."""
-
-    scores: Any
-    log_normalizer: NDArray[np.float64]
-
-
-class AllowedLists(NamedTuple):
-    """Sorted lists of allowed ids, int64[L + 1] and int32[...]; end ids, int64[...] and bool[V]."""
-
-    offsets: NDArray[np.int64]
-    ids: NDArray[np.int32]
-    end_ids: NDArray[np.int64]
-    is_end: NDArray[np.bool_]
-
-
-class TestedNodes(NamedTuple):
-    """The S nodes at which something was proposed, and the T walks that are tested there.
-
-    rows: int64[S] of the target. list_of: int64[S]. log_end: float64[S] of the target.
-    starts: int64[S + 1] and walks: int64[T]: the tested walks by node.
-    """
-
-    rows: NDArray[np.int64]
-    list_of: NDArray[np.int64]
-    log_end: NDArray[np.float64]
-    starts: NDArray[np.int64]
-    walks: NDArray[np.int64]
-
-
-class Proposed(NamedTuple):
-    """The proposals to W walks: int64[W] rows of the draft's law, -1 for a one-hot law; events."""
-
-    laws: NDArray[np.int64]
-    events: NDArray[np.int64]
-
-
-class Numbers(NamedTuple):
-    """Uniforms of W walks, float64[W]: of the tests and of draws; limits in nats, 0 is lossless."""
-
-    tests: NDArray[np.float64]
-    picks: NDArray[np.float64]
-    limits: NDArray[np.float64]
-
-
-class Chosen(NamedTuple):
-    """The events of W walks: int64[W] tokens and float64[W] log P."""
-
-    tokens: NDArray[np.int64]
-    log_p: NDArray[np.float64]
-
-
-class Judged(NamedTuple):
-    """What became of the proposals to W walks.
-
-    accepted: bool[W]. log_ratio: float64[W] log of target over aim at the event. spent: float64[W]
-    min(limit, KL(target || draft)). charged: float64[W] KL(target || aim).
-    """
-
-    accepted: NDArray[np.bool_]
-    log_ratio: NDArray[np.float64]
-    spent: NDArray[np.float64]
-    charged: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +199,7 @@ def on_host(
         step, level: As in ``Verifier.judge``. kinds: int64[W], guesses without a law made PLAIN.
         numbers: tests, picks and limits, float64[W] each.
     """
-    tests, picks, limits = numbers
+    _, picks, _ = numbers
     scores, log_normalizer = host_scores(step)
     allowed = allowed_ids(step, scores, log_normalizer)
     chosen = events.sample_allowed(step, (scores, log_normalizer), allowed, picks)
@@ -280,16 +215,15 @@ def on_host(
     list_of, offsets, ids = _lists(allowed, nodes, len(step.rows), scores.shape[1])
     ends = step.nodes.batch.end_ids, step.nodes.batch.is_end
     starts = np.append(starts, tested.size)
-    judged = verdict.accepted, verdict.log_ratio, verdict.spent, verdict.charged
     library.verify(
-        Law(scores, log_normalizer),
-        AllowedLists(offsets, ids, *ends),
-        TestedNodes(step.rows[nodes], list_of, chosen.log_end[nodes], starts, tested),
+        (scores, log_normalizer),
+        (offsets, ids, *ends),
+        (step.rows[nodes], list_of, chosen.log_end[nodes], starts, tested),
         _draft_law(level, scores.dtype),
-        Proposed(laws, level.events),
-        Numbers(tests, picks, limits),
-        Chosen(chosen.tokens, chosen.log_p),
-        Judged(*judged),
+        (laws, level.events),
+        numbers,
+        (chosen.tokens, chosen.log_p),
+        (verdict.accepted, verdict.log_ratio, verdict.spent, verdict.charged),
     )
     return verdict
 
@@ -307,14 +241,14 @@ def _lists(
     return list_of[nodes], offsets, ids
 
 
-def _draft_law(level: Level, dtype: Any) -> Law:
-    """Return a draft's scores as the kernels read them."""
+def _draft_law(level: Level, dtype: Any) -> tuple[Any, NDArray[np.float64]]:
+    """Return a draft's scores and normalizers as the compiled library reads them."""
     scores, log_normalizer = level.scores, np.asarray(level.log_normalizer, np.float64)
     if not len(scores):
         scores = np.zeros((1, 1), dtype)
     if not isinstance(scores, np.ndarray):
         scores = scores.detach().numpy()
-    return Law(np.ascontiguousarray(scores), log_normalizer)
+    return np.ascontiguousarray(scores), log_normalizer
 
 
 class LearningVerifier:

@@ -27,7 +27,7 @@ from cdec.samplers.prefix_tree import EVALUATED, EXACT, NIL, NOBODY, TERMINAL, V
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, TrajectoryBuffer
 from cdec.samplers.walks.decoding import finish_done
-from cdec.samplers.walks.events import Ends, allowed_ids, host_scores
+from cdec.samplers.walks.events import allowed_ids, host_scores
 from cdec.samplers.walks.frontier import Frontier, Step
 from cdec.samplers.walks.randomness import CandidateUniforms
 
@@ -299,7 +299,7 @@ class Descent:
     def _descend(self, walks: Walks, rows: NDArray[np.int64], uniforms: CandidateUniforms) -> None:
         """Walk ``rows`` until each has ended or left."""
         tree, vectors = self._tree, self.vectors
-        ends = Ends(self._batch.end_ids, self._batch.is_end)
+        ends = self._batch.end_ids, self._batch.is_end
         while rows.size:
             uniforms.at(walks.depth[rows], rows)
             numbers = uniforms.values, uniforms.blocks, uniforms.width

@@ -1,10 +1,10 @@
 """Choice of the next events of a step: which ids are allowed, then one event a walk, or the best k.
 
 An *event* is one ordinary token, or the end of the text by any end id. On the CPU the allowed ids
-are gathered and summed by compiled kernels, whose arguments are the tuples below: they work on
-*nodes* (distinct prefixes) with a ragged list of allowed ids, and on the walks that stand at each
-node, so that a node is gathered and summed once however many walks share it. Arithmetic is float64
-whatever the scores. On a device masks are applied (``events_torch``).
+are gathered and summed by compiled kernels, which work on *nodes* (distinct prefixes) with a ragged
+list of allowed ids, and on the walks that stand at each node: a node is gathered and summed once
+however many walks share it. Arithmetic is float64 whatever the scores. On a device masks are
+applied (``events_torch``).
 
 With top-M (PPV, arXiv 2504.09135 section 3.2), the model's M most probable ids are verified and
 only those valid are allowed (one end id stands for all of them); where none is, the full mask is
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,81 +31,15 @@ NONE = -2
 """No event has positive mass: a dead end."""
 
 
-class Known(NamedTuple):
-    """The model's scores at N nodes.
-
-    scores: float[M, V]. log_normalizer: float64[M]. rows: int64[N] row of each node.
-    """
-
-    scores: Any
-    log_normalizer: NDArray[np.float64]
-    rows: NDArray[np.int64]
-
-
-class Lists(NamedTuple):
-    """Allowed ids of S of the nodes, which share lists.
-
-    which: int64[S] nodes. lists: int64[S] list of each. offsets: int64[L + 1] and ids: int32[...]:
-    the L lists, each sorted.
-    """
-
-    which: NDArray[np.int64]
-    lists: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    ids: NDArray[np.int32]
-
-
-class Ends(NamedTuple):
-    """The end ids: int64[...], and bool[V]."""
-
-    ids: NDArray[np.int64]
-    is_end: NDArray[np.bool_]
-
-
-class Draws(NamedTuple):
-    """W walks by node: int64[N + 1] starts in the order int64[W]; and their uniforms float64[W]."""
-
-    walk_starts: NDArray[np.int64]
-    walk_order: NDArray[np.int64]
-    uniforms: NDArray[np.float64]
-
-
-class Drawn(NamedTuple):
-    """What was drawn for W walks at N nodes.
-
-    tokens: int64[W] a token id, END or NONE. log_p: float64[W] log P of the event under the model,
-    all end ids together. log_z: float64[N] log of the allowed mass, -inf at dead ends, NaN where
-    the scores hold NaN. log_end: float64[N] log of the allowed end ids' mass. log_residual:
-    float64[N] log of the allowed mass without the drawn tokens, a sum over the other ids; or
-    empty, not asked for.
-    """
-
-    tokens: NDArray[np.int64]
-    log_p: NDArray[np.float64]
-    log_z: NDArray[np.float64]
-    log_end: NDArray[np.float64]
-    log_residual: NDArray[np.float64]
-
-
-class Best(NamedTuple):
-    """The k best tokens of N nodes.
-
-    tokens: int64[N, k] best first, ties by id, NONE where there are fewer. log_p: float64[N, k],
-    -inf where there are fewer. log_end: float64[N] log of the allowed end ids' mass. log_z:
-    float64[N].
-    """
-
-    tokens: NDArray[np.int64]
-    log_p: NDArray[np.float64]
-    log_end: NDArray[np.float64]
-    log_z: NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
 class AllowedIds:
-    """Allowed ids of the constrained nodes ``which``; ``unconstrained`` ones allow everything.
+    """Allowed ids of the nodes of a step, N of them.
 
-    Node ``which[i]`` has the ragged list ``lists[i]``: nodes of equal state share one.
+    Attributes:
+        which: int64[S] constrained nodes. lists: int64[S] list of each: nodes of equal state share
+            one. offsets: int64[L + 1] and ids: int32[...]: the L lists, each sorted.
+        unconstrained: int64[...] the other nodes, which allow everything.
+        missed: float64[N] mass outside the top M; 0 under a full mask.
     """
 
     which: NDArray[np.int64]
@@ -114,6 +48,11 @@ class AllowedIds:
     ids: NDArray[np.int32]
     unconstrained: NDArray[np.int64]
     missed: NDArray[np.float64]
+
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        """The lists as the compiled library takes them."""
+        return self.which, self.lists, self.offsets, self.ids
 
 
 def host_scores(step: Step) -> tuple[Any, NDArray[np.float64]]:
@@ -345,19 +284,18 @@ def sample_allowed(
     """
     batch = step.nodes.batch
     count = len(step.rows)
-    drawn = Drawn(
-        tokens=np.empty(len(step.walk_node), np.int64),
-        log_p=np.empty(len(step.walk_node)),
-        log_z=np.empty(count),
-        log_end=np.full(count, -np.inf),
-        log_residual=np.full(count if residual else 0, -np.inf),
+    drawn = (
+        np.empty(len(step.walk_node), np.int64),
+        np.empty(len(step.walk_node)),
+        np.empty(count),
+        np.full(count, -np.inf),
+        np.full(count if residual else 0, -np.inf),
     )
-    scores = Known(*known, step.rows)
-    ends = Ends(batch.end_ids, batch.is_end)
-    draws = Draws(step.walk_starts, step.walk_order, uniforms)
+    scores = *known, step.rows
+    ends = batch.end_ids, batch.is_end
+    draws = step.walk_starts, step.walk_order, uniforms
     if allowed.which.size:
-        lists = Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
-        library.sample_ragged(scores, lists, ends, draws, aborting, drawn)
+        library.sample_ragged(scores, allowed.columns, ends, draws, aborting, drawn)
     if allowed.unconstrained.size:
         library.sample_dense(scores, allowed.unconstrained, ends, draws, drawn)
     tokens, log_p, log_z, *masses = drawn
@@ -394,19 +332,15 @@ def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -
     scores, log_normalizer = host_scores(step)
     allowed = allowed_ids(step, scores, log_normalizer, top_m, masked)
     n = len(step.rows)
-    found = Best(
-        np.empty((n, k), np.int64), np.empty((n, k)), log_end=np.empty(n), log_z=np.empty(n)
-    )
-    known = Known(scores, log_normalizer, step.rows)
-    ends = Ends(batch.end_ids, batch.is_end)
+    found = np.empty((n, k), np.int64), np.empty((n, k)), np.empty(n), np.empty(n)
+    known = scores, log_normalizer, step.rows
+    ends = batch.end_ids, batch.is_end
     if allowed.which.size:
-        lists = Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
-        library.best_events(known, lists, ends, found)
+        library.best_events(known, allowed.columns, ends, found)
     everything = np.arange(scores.shape[1], dtype=np.int32)
     span = np.array([0, len(everything)])
-    if allowed.unconstrained.size:
-        lists = Lists(allowed.unconstrained, np.zeros_like(allowed.unconstrained), span, everything)
-        library.best_events(known, lists, ends, found)
+    if (which := allowed.unconstrained).size:
+        library.best_events(known, (which, np.zeros_like(which), span, everything), ends, found)
     return require_numbers(BestEvents(*found, allowed.missed))
 
 
@@ -426,9 +360,8 @@ def log_residual(step: Step, taken: Sequence[Sequence[int]]) -> NDArray[np.float
         return events_torch.log_residual(step, np.repeat(np.arange(len(taken)), counts), flat)
     known = host_scores(step)
     allowed = allowed_ids(step, *known)
-    lists = Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
     residual = np.full(len(step.rows), -np.inf)
-    library.log_residuals(Known(*known, step.rows), lists, starts, flat, residual)
+    library.log_residuals((*known, step.rows), allowed.columns, starts, flat, residual)
     return residual
 
 
