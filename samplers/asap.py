@@ -33,14 +33,7 @@ class AsapSampler(Sampler):
             this, in nats, or ``max_draws`` candidates per sample are spent. (The design says a
             difference of probabilities; that would stop at once where P(S) is small.)
         max_draws: Most candidates that teach, per sample asked for.
-        round: Candidates that read the same tree; decides results.
-        tree_cache: Bytes of the tree's vectors kept; changes no result.
-        max_walks: Candidates that decode together; changes no result.
-        tree: Keeps the tree of a single record between runs; what it has learnt from counts as
-            ``burn_in``.
-
-    Raises:
-        UsageError: An option out of range.
+        tree: Kept between runs; what it has learnt from counts as ``burn_in``.
     """
 
     method: ClassVar[Method] = METHODS["asap"]

@@ -68,7 +68,8 @@ class Sampler(ABC):
     """Draws texts from a model under a constraint.
 
     A subclass names its ``method``, whose options are the keywords of its constructor and become
-    attributes, and implements ``run``. What runs it opens its draft and accounts for it.
+    attributes, and implements ``run``. What runs it opens its draft and accounts for it. A method
+    says of its own options what they do; those that several have are said in ``samplers.options``.
 
     Args:
         options: By name; those left out have their defaults.

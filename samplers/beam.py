@@ -24,9 +24,6 @@ class BeamSampler(Sampler):
     Args:
         beams: Live hypotheses of a prompt; at least the number of draws.
         length_penalty: 0 ranks by probability; more favours longer texts.
-
-    Raises:
-        UsageError: An option out of range.
     """
 
     method: ClassVar[Method] = METHODS["beam"]

@@ -34,16 +34,7 @@ class CdlhSampler(RewardSampler):
     At each position the k most probable allowed events of the target are candidates, the end of
     the text being one event; each is followed by d greedy ones, and the reward scores all that was
     generated. Of equal rewards the more probable candidate wins; where the constraint leaves one
-    event, or at the length limit, nothing is rolled out.
-
-    Args:
-        reward: Scores generated texts.
-        branch: k, candidates a position.
-        depth: d, events of a rollout.
-        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
-
-    Raises:
-        UsageError: An option out of range.
+    event, or at the length limit, nothing is rolled out. k is ``branch``, d is ``depth``.
     """
 
     method: ClassVar[Method] = METHODS["cdlh"]
@@ -68,11 +59,9 @@ class CdlhApproxSampler(RewardSampler):
 
     Args:
         draft: A language model of the same vocabulary; the mask applies to it as well.
-        reward, branch, depth, max_walks: As in ``CdlhSampler``.
-        cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
 
     Raises:
-        UsageError: No draft model, or an option out of range.
+        UsageError: No draft model.
     """
 
     method: ClassVar[Method] = METHODS["cdlh-approx"]

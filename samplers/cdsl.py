@@ -319,7 +319,6 @@ class CdslSampler(RewardSampler):
 
     Args:
         draft: A language model of the same vocabulary; the mask applies to it as well.
-        reward: Scores generated texts.
         branch: k, candidates of ``cdlh-approx``.
         depth: d, events of a draft and of a rollout.
         target_tries: b.
@@ -331,8 +330,6 @@ class CdslSampler(RewardSampler):
             accepts more and is not lossless.
         on_reject: Whether S2 to S4 ``keep`` the n (as the paper's listing) or ``discard`` them (as
             its prose).
-        cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
-        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Raises:
         UsageError: No draft model, or an option out of range.

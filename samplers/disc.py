@@ -50,14 +50,9 @@ class DiscSampler(Sampler):
             reachable that way, and ``missed_mass`` is as in ``MaskedSampler``.
         beams: Make each candidate the best text of a beam search of this width whose first step
             that has a choice is drawn; a heuristic.
-        draft: Proposes the candidates' tokens: fewer passes of the target, the same law; as in
-            ``SpeculativeSampler``, which has ``gamma``, ``draft_temperature``, ``counts`` and
-            ``cost_ratio`` too. With full masks only.
+        draft: Proposes the candidates' tokens, the same law; with full masks only.
         max_walks: Candidates that decode together, unless one draw has more; those of a draw go in
             parts of ``MOST_TOGETHER``. Bounds memory, changes no result.
-
-    Raises:
-        UsageError: An option out of range.
     """
 
     method: ClassVar[Method] = METHODS["disc"]

@@ -42,21 +42,14 @@ class ExactSampler(Sampler):
     has any mass, the samples end as ``dead_end`` at once.
 
     Args:
-        round: Candidates that read the same tree; decides results.
         abort: Draw unmasked where the tree knows nothing and give up at the first event that is not
             allowed, instead of masking and testing at the end: the same law.
         max_draws: Budget: candidates per sample asked for, all samples of a record together.
         fallback: ``disc``, ``asap`` or ``none``: what a sample past the budget is.
         K: K of the fallback ``disc``, at most ``MOST_TRIES``.
-        tree_cache: Bytes of the tree's vectors kept; changes no result.
-        max_walks: Candidates that decode together; changes no result.
-        tree: Keeps the tree of a single record between runs; a budget is a run's own.
-        draft: Proposes the tokens of candidates where the tree knows nothing: fewer passes of the
-            target, the same law; as in ``SpeculativeSampler``, which has ``gamma``,
-            ``draft_temperature``, ``counts`` and ``cost_ratio`` too. Not with ``abort``.
-
-    Raises:
-        UsageError: An option out of range.
+        tree: Kept between runs; a budget is a run's own.
+        draft: Proposes the tokens of candidates where the tree knows nothing, the same law; not
+            with ``abort``.
     """
 
     method: ClassVar[Method] = METHODS["exact"]

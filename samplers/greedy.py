@@ -26,12 +26,7 @@ class GreedySampler(Sampler):
         opportunistic: Ask for the mask only where the model's own choice is not allowed: the same
             texts; ``log_candidate_weight`` is then null.
         draft: Proposes tokens, of which those are taken that are the most probable ones: fewer
-            passes, the same texts; as in ``SpeculativeSampler``, which has ``gamma``,
-            ``draft_temperature``, ``counts`` and ``cost_ratio`` too.
-        max_walks: Prefixes that are evaluated together; bounds memory, changes no text.
-
-    Raises:
-        UsageError: An option out of range.
+            passes, the same texts.
     """
 
     method: ClassVar[Method] = METHODS["greedy"]

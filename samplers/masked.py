@@ -33,14 +33,11 @@ class MaskedSampler(Sampler):
             model's mass outside the top M.
         opportunistic: Draw from the unmasked model and ask for the mask only where that is not
             allowed: the same law; ``log_weight`` and the mass are then null.
-        draft: Proposes tokens, several of which one pass of the target verifies: fewer passes, the
-            same law; as in ``SpeculativeSampler``, which has ``gamma``, ``draft_temperature``,
-            ``counts`` and ``cost_ratio`` too. With ``top_m`` or ``opportunistic`` a proposal is
-            taken where the target draws the same.
-        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
+        draft: Fewer passes, the same law. With ``top_m`` or ``opportunistic`` a proposal is taken
+            where the target draws the same.
 
     Raises:
-        UsageError: An option out of range, or ``top_m`` with ``opportunistic``.
+        UsageError: ``top_m`` with ``opportunistic``.
     """
 
     method: ClassVar[Method] = METHODS["masked"]

@@ -43,14 +43,10 @@ class MentoredSampler(Sampler):
 
     Args:
         draft: A language model of the same vocabulary, or ``prompt-lookup``.
-        gamma: As in ``SpeculativeSampler``.
-        draft_temperature: As in ``SpeculativeSampler``.
         divergence: Nats that each drafted position may spend; 0 is ``speculative``, inf follows the
             draft wherever the constraint and the target's zeros allow: what the draft gives no mass
             is then never drawn, so the mass is not estimated. 0.1 if neither is given.
         divergence_total: Nats that each text may spend: a position may spend what is left.
-        cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
-        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Raises:
         UsageError: No draft, a draft without a law of its own, or an option out of range.

@@ -188,11 +188,6 @@ class SmcSampler(Sampler):
         particles: N. With 1 this is masked decoding.
         resample_below: Resample where the effective sample size falls below this share of N; with 0
             never (one of N masked candidates is taken), with 1 wherever weights are unequal.
-        max_walks: Particles that decode together (at least one draw's); bounds memory, changes no
-            result.
-
-    Raises:
-        UsageError: An option out of range.
     """
 
     method: ClassVar[Method] = METHODS["smc"]

@@ -22,17 +22,10 @@ class SpeculativeSampler(Sampler):
     """Draws from the masked target, or takes its most probable events, with the help of a draft.
 
     Args:
-        draft: A language model of the same vocabulary, ``counts`` (what a grammar's states were
-            followed by before) or ``prompt-lookup`` (what the last tokens were followed by before).
-        gamma: Tokens proposed before each verification, or ``auto``, which adapts it to each text.
-        draft_temperature: Of a draft model, instead of the target's warping; 0 is a greedy draft.
         greedy: Take the most probable events: the texts of ``greedy``.
-        counts: ``counts``: what it is learnt from, and added to; None begins with none.
-        cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
-        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Raises:
-        UsageError: No draft, or an option out of range.
+        UsageError: No draft.
     """
 
     method: ClassVar[Method] = METHODS["speculative"]

@@ -60,7 +60,6 @@ class TopnSampler(Sampler):
         max_evaluations: Most prefixes looked at for a record, those that others force not counted;
             None for ``DEFAULT_EVALUATIONS``, or no limit where ``proved``.
         proved: Search until all draws are proved.
-        max_walks: Prefixes evaluated together; changes no result.
 
     Raises:
         UsageError: An option out of range, or a budget although all is to be proved.

@@ -27,12 +27,6 @@ class UnconstrainedSampler(Sampler):
 
     Without a constraint ``valid`` is null: nothing was checked. A text cut at the length limit
     took no end event and has no weight.
-
-    Args:
-        max_walks: Texts that decode together; bounds memory, changes no result.
-
-    Raises:
-        UsageError: An option out of range.
     """
 
     method: ClassVar[Method] = METHODS["unconstrained"]

@@ -32,15 +32,11 @@ class RewardSampler(Sampler):
     Args:
         reward: Scores generated texts.
         branch: k, candidates a position. depth: d, events of a rollout.
-        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Attributes:
         verifies: Whether the target verifies what a draft proposes; else a draft only rolls out.
         last_path_calls: Of the last run, over all its draws: draft calls, target calls and events
             (tokens and ends), where no cache spares a call, as papers count them.
-
-    Raises:
-        UsageError: An option out of range.
     """
 
     exactness = "heuristic"
