@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.progress import Progress, silent
 from cdec.samplers.drafts.base import Draft, DraftOptions
-from cdec.samplers.registry import Method
+from cdec.samplers.method import Method
 from cdec.samplers.request import DRAWS, Request
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome, build_samples

@@ -9,7 +9,8 @@ import numpy as np
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.method import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.search.beam_search import beam_search
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome

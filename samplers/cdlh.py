@@ -18,7 +18,8 @@ from cdec.samplers.drafts.speculate import DraftRun, opened
 from cdec.samplers.lookahead.rollout import forced_chain
 from cdec.samplers.lookahead.run import Plan
 from cdec.samplers.lookahead.sampler import RewardSampler
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.method import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.frontier import with_room
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from cdec.samplers.drafts.speculate import DraftRun, opened
 from cdec.samplers.lookahead.rollout import Rollout, onward, roll_out
 from cdec.samplers.lookahead.run import Plan
 from cdec.samplers.lookahead.sampler import RewardSampler
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.method import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.decoding import candidate_uniforms
-from cdec.samplers.walks.events import END, NONE
+from cdec.samplers.walks.frontier import END, NONE
 from cdec.samplers.walks.randomness import TEST
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
+from cdec.samplers.method import Method
 from cdec.samplers.options import DEFAULT_MAX_WALKS
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates

@@ -21,8 +21,9 @@ from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.learning.bookkeeping import Budget, Learning, wanted_of
 from cdec.samplers.learning.rounds import Rounds, SavedTree
+from cdec.samplers.method import Method
 from cdec.samplers.options import TRIES
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import resample

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
+from cdec.samplers.drafts.proposals import Level, Verdict
 from cdec.samplers.drafts.speculate import DraftRun, decode, opened
-from cdec.samplers.drafts.verify import Level, Verdict, Verifier
+from cdec.samplers.drafts.verify import Verifier
 from cdec.samplers.mentored import mentored_distribution
+from cdec.samplers.method import Method
 from cdec.samplers.options import COUNTS
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks

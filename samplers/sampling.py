@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 from cdec.core.errors import CdecError, DuplicateIdError, UsageError, wrong_type
 from cdec.core.models.tabular import checked_token_ids
 from cdec.core.seeds import content_id
-from cdec.samplers.registry import METHODS, SAMPLERS, Method
+from cdec.samplers.method import Method
+from cdec.samplers.registry import METHODS, SAMPLERS
 from cdec.samplers.request import Request
 
 if TYPE_CHECKING:

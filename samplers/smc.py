@@ -14,7 +14,7 @@ place; one that got stuck or was cut has weight 0. All arithmetic on weights is 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.method import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer, concatenate
@@ -199,92 +200,66 @@ class SmcSampler(Sampler):
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         masses = MassAccumulator(batch, unbiased=True)
+        count = len(batch.seeds)
+        # Where no constraint weighs anything, the model itself is drawn from: one particle a draw.
+        particles, resamplings = np.ones(count, np.int64), np.zeros(count, np.int64)
+        ess: list[float | None] = [None] * count
         is_unconstrained = batch.session_of[batch.draw_request] == UNCONSTRAINED
-        led, free = np.flatnonzero(~is_unconstrained), np.flatnonzero(is_unconstrained)
-        order = [led[c] for c in chunks(len(led), self.max_walks // self.particles)]
-        parts = [self._choose(batch, masses, draws) for draws in order]
-        order += [free[c] for c in chunks(len(free), self.max_walks)]
-        parts += [_sample_model(batch, masses, draws) for draws in order[len(parts) :]]
-        place = np.argsort(np.concatenate(order))
-        drawn = _joined(parts).take(place)
-        chosen = drawn.chosen
+        order, parts = [], []
+        led = np.flatnonzero(~is_unconstrained)
+        for chunk in chunks(len(led), self.max_walks // self.particles):
+            draws = led[chunk]
+            populations = Populations(batch, draws, self.particles, self.resample_below)
+            chosen, own = self._choose(batch, draws, populations)
+            particles[draws], resamplings[draws] = self.particles, populations.resamplings
+            for draw, size in zip(draws.tolist(), own, strict=True):
+                ess[draw] = size
+            order.append(draws)
+            parts.append(chosen)
+        alone = np.flatnonzero(is_unconstrained)
+        for chunk in chunks(len(alone), self.max_walks):
+            draws = alone[chunk]
+            drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1))
+            for draw in draws[drawn.is_complete].tolist():
+                ess[draw] = 1.0
+            order.append(draws)
+            parts.append(drawn)
+        for draws, drawn in zip(order, parts, strict=True):
+            masses.weigh(draws, drawn)
+        chosen = concatenate(parts).take(np.argsort(np.concatenate(order)))
         log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
+        fields = masses.fields()
+        for mine in fields.values():
+            del mine["ess"]  # each draw's own here
         return Outcome(
             chosen=chosen,
             exactness=self.exactness,
             log_weight=log_x,
             log_candidate_weight=log_x,
             per_draw={
-                "particles": drawn.particles.tolist(),
-                "resamplings": drawn.resamplings.tolist(),
-                "ess": drawn.ess,
+                "particles": particles.tolist(),
+                "resamplings": resamplings.tolist(),
+                "ess": ess,
             },
-            per_request=_without_ess(masses),
+            per_request=fields,
         )
 
-    def _choose(self, batch: Batch, masses: MassAccumulator, draws: NDArray[np.int64]) -> _Drawn:
-        """Run the populations of constrained draws, int64[n]; take one particle of each."""
+    def _choose(
+        self, batch: Batch, draws: NDArray[np.int64], populations: Populations
+    ) -> tuple[Candidates, list[float | None]]:
+        """Run the populations of constrained draws, int64[n]; take one particle of each.
+
+        Returns:
+            n candidates, with the log evidence as ``log_x``; and the effective sample size of each
+            draw, None where all weights are 0.
+        """
         n = self.particles
-        populations = Populations(batch, draws, n, self.resample_below)
         candidates = populations.walk()
         log_weights = populations.log_weights
-        evidence = log_mean(log_weights)
         numbers = np.array([single_uniform(batch.seeds[draw], 2 * n) for draw in draws])
         rows = np.arange(len(draws)) * n + resample(log_weights, numbers)
         beyond = log_mean(candidates.log_truncated.reshape(-1, n))
+        evidence = log_mean(log_weights)
         chosen = replace(candidates.take(rows), log_x=evidence, log_truncated=beyond)
-        masses.weigh(draws, chosen)
         texts = candidates.last.reshape(-1, n)
-        return _Drawn(
-            chosen=chosen,
-            particles=np.full(len(draws), n),
-            resamplings=populations.resamplings,
-            ess=[distinct_ess(*row) for row in zip(log_weights, texts, strict=True)],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """n draws: the chosen candidates, with the log evidence as ``log_x``, and diagnostics.
-
-    particles, resamplings: int64[n]. ess: n numbers, None where all weights are 0.
-    """
-
-    chosen: Candidates
-    particles: NDArray[np.int64]
-    resamplings: NDArray[np.int64]
-    ess: list[float | None]
-
-    def take(self, rows: NDArray[np.int64]) -> _Drawn:
-        """Return the given rows."""
-        ess = [self.ess[row] for row in rows.tolist()]
-        return _Drawn(self.chosen.take(rows), self.particles[rows], self.resamplings[rows], ess)
-
-
-def _joined(parts: list[_Drawn]) -> _Drawn:
-    return _Drawn(
-        chosen=concatenate([part.chosen for part in parts]),
-        particles=np.concatenate([part.particles for part in parts]),
-        resamplings=np.concatenate([part.resamplings for part in parts]),
-        ess=[ess for part in parts for ess in part.ess],
-    )
-
-
-def _sample_model(batch: Batch, masses: MassAccumulator, draws: NDArray[np.int64]) -> _Drawn:
-    """Draw from the model itself, where no constraint weighs anything: one particle a draw."""
-    drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1))
-    masses.weigh(draws, drawn)
-    return _Drawn(
-        chosen=drawn,
-        particles=np.ones(len(draws), np.int64),
-        resamplings=np.zeros(len(draws), np.int64),
-        ess=[1.0 if ended else None for ended in drawn.is_complete.tolist()],
-    )
-
-
-def _without_ess(masses: MassAccumulator) -> dict[int, dict[str, object]]:
-    """Return the records' mass fields; ``ess`` is each draw's own here."""
-    fields = masses.fields()
-    for mine in fields.values():
-        del mine["ess"]
-    return fields
+        return chosen, [distinct_ess(*row) for row in zip(log_weights, texts, strict=True)]

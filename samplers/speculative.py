@@ -13,7 +13,8 @@ from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.method import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
 

@@ -16,7 +16,8 @@ from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.learning.bookkeeping import wanted_of
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.method import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.search.best_first import Search
 from cdec.samplers.search.members import Known, Member, ranked
 from cdec.samplers.walks.batch import Batch
@@ -113,15 +114,14 @@ class TopnSampler(Sampler):
             if known.is_constrained:
                 fields[r] = {**fields[r], "round": self.round}
         nothing = np.full(len(members), np.nan)
-        names = ["rank", "rank_upper", "proved", "exhausted"]
-        names += ["probability", "probability_lower", "probability_upper"]
-        names += ["log_text", "tokenisations"] if by_text else []
+        rows = [member.fields(by_text=by_text) for member in members]
+        names = rows[0] if rows else ()
         return Outcome(
             chosen=_candidates(batch, members),
             exactness=["exact" if member.is_certain else "heuristic" for member in members],
             log_weight=nothing,
             log_candidate_weight=nothing,
-            per_draw={name: [getattr(member, name) for member in members] for name in names},
+            per_draw={name: [row[name] for row in rows] for name in names},
             per_request=fields,
             over_budget=np.array([member.is_unknown for member in members], np.bool_),
             absent=np.array([member.is_absent for member in members], np.bool_),

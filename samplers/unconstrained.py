@@ -14,7 +14,8 @@ import numpy as np
 
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.method import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import concatenate
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates

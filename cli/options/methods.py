@@ -18,7 +18,7 @@ from cdec.core.errors import UsageError
 from cdec.core.options import Option, option, several
 from cdec.samplers.facts.method import Method
 from cdec.samplers.options import COUNTS, LOOKUP
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.registry import METHODS
 
 MEASURE = "measure"
 _MEASURED = f" `{MEASURE}` times both at the start."

@@ -25,7 +25,8 @@ from cdec.integrations.transformers.output import (
     sequences_of,
     tell_of_dead_ends,
 )
-from cdec.samplers.registry import METHODS, Method
+from cdec.samplers.method import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.sampling import named_method, sample
 
 

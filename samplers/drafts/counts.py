@@ -27,7 +27,7 @@ from cdec.core.errors import (
 from cdec.core.files.whole import whole_file
 from cdec.core.native import library
 from cdec.samplers.drafts.proposals import Drafting, Guess
-from cdec.samplers.walks.events import NONE
+from cdec.samplers.walks.frontier import NONE
 
 if TYPE_CHECKING:
     from cdec.samplers.walks.batch import Batch

@@ -19,8 +19,7 @@ from cdec.core.models.warping import Warping, normalizers
 from cdec.samplers.drafts.proposals import DRAWN, GUESSED, Drafting, Guess, in_view
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.events import NONE
-from cdec.samplers.walks.frontier import Step, with_room
+from cdec.samplers.walks.frontier import NONE, Step, with_room
 
 if TYPE_CHECKING:
     from typing import Self

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.constraint import DEAD
-from cdec.samplers.walks.events import END, NONE
-from cdec.samplers.walks.frontier import Frontier
+from cdec.samplers.walks.frontier import END, NONE, Frontier
 
 if TYPE_CHECKING:
     from typing import Self
@@ -191,3 +190,70 @@ def _followed(
 def in_view(walks: Frontier, batch: Any, contexts: NDArray[np.int64]) -> Frontier:
     """Return the walks as another model sees them: contexts (int64[n]) of its own tree."""
     return replace(walks, batch=batch, context=contexts)
+
+
+PLAIN, ONE_HOT, FROM_LAW = 0, 1, 2
+"""What stands against the target: nothing, so its own law is drawn from; a sure guess; a draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The proposals to the W walks of a step, in their order; none where ``kinds`` is PLAIN.
+
+    Attributes:
+        kinds: int64[W] PLAIN, ONE_HOT (a guess) or FROM_LAW. events: int64[W]. rows: int64[W].
+        scores, log_normalizer: Of the draft, as in ``Proposal``.
+        forced: bool[W] whether the constraint leaves nothing else.
+    """
+
+    kinds: NDArray[np.int64]
+    events: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    scores: Any
+    log_normalizer: Any
+    forced: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, proposal: Proposal | None, walks: NDArray[np.int64]) -> Level:
+        """Line a proposal up with the walks (int64[W] of the round, ascending) of a step."""
+        n = len(walks)
+        kinds, said = np.full(n, PLAIN), np.full(n, NONE)
+        rows, forced = np.full(n, -1), np.zeros(n, np.bool_)
+        scores, log_normalizer = np.zeros((0, 1)), np.zeros(0)
+        if proposal is not None and n:
+            place = np.searchsorted(proposal.walks, walks)
+            place = np.minimum(place, len(proposal.walks) - 1)
+            at = np.flatnonzero(proposal.walks[place] == walks)
+            place = place[at]
+            own = proposal.kinds[place]
+            kinds[at] = np.where(own == DRAWN, FROM_LAW, ONE_HOT)
+            forced[at] = own == FORCED
+            said[at], rows[at] = proposal.events[place], proposal.rows[place]
+            scores, log_normalizer = proposal.scores, proposal.log_normalizer
+        return cls(kinds, said, rows, scores, log_normalizer, forced)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a level, W walks at N nodes.
+
+    Attributes:
+        chosen: The events taken.
+        accepted: bool[W] whether the walk's proposal was taken.
+        log_ratio: float64[W] log of the target's law over the law aimed at, at the event.
+        spent: float64[W] min(limit, KL(target || draft)) in nats where a proposal was verified.
+        charged: float64[W] KL(target || law aimed at) there.
+    """
+
+    chosen: SampledEvents
+    accepted: NDArray[np.bool_]
+    log_ratio: NDArray[np.float64]
+    spent: NDArray[np.float64]
+    charged: NDArray[np.float64]
+
+
+class Judge(Protocol):
+    """Chooses the events of a step of which some were proposed."""
+
+    def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
+        """Return the events of the walks ``alive`` (int64[W]), and which proposals they took."""

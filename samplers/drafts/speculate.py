@@ -21,8 +21,8 @@ from cdec.samplers.drafts.base import Draft, DraftOptions
 from cdec.samplers.drafts.counts import Counts, CountsDrafting, LookupDrafting
 from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger, Tested
 from cdec.samplers.drafts.models import ModelDrafting
-from cdec.samplers.drafts.proposals import Drafting, Proposal, propose
-from cdec.samplers.drafts.verify import Comparer, Judge, LearningVerifier, Level, Verifier
+from cdec.samplers.drafts.proposals import Drafting, Judge, Level, Proposal, propose
+from cdec.samplers.drafts.verify import Comparer, LearningVerifier, Verifier
 from cdec.samplers.options import ADAPTIVE, COUNTS, LOOKUP
 from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer
 from cdec.samplers.walks.decoding import chooser, step_on

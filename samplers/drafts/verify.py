@@ -12,94 +12,23 @@ scores.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.native import library
-from cdec.samplers.drafts import proposals
+from cdec.samplers.drafts.proposals import FROM_LAW, ONE_HOT, PLAIN, Level, Verdict
 from cdec.samplers.walks import events
 from cdec.samplers.walks.decoding import Chooser, chooser
 from cdec.samplers.walks.events import (
-    NONE,
     AllowedIds,
-    SampledEvents,
     allowed_ids,
     host_scores,
     log_residual,
 )
 from cdec.samplers.walks.frontier import Step
 from cdec.samplers.walks.randomness import TEST, CandidateUniforms
-
-PLAIN, ONE_HOT, DRAWN = 0, 1, 2
-"""What stands against the target: nothing, so its own law is drawn from; a sure guess; a draw."""
-
-SPENT = 1.0 - 1e-9
-"""Share of a limit from which it counts as spent: ``solve`` leaves a little for rounding."""
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """The proposals to the W walks of a step, in their order; none where ``kinds`` is PLAIN.
-
-    Attributes:
-        kinds: int64[W] PLAIN, ONE_HOT (a guess) or DRAWN. events: int64[W]. rows: int64[W].
-        scores, log_normalizer: Of the draft, as in ``Proposal``.
-        forced: bool[W] whether the constraint leaves nothing else.
-    """
-
-    kinds: NDArray[np.int64]
-    events: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    scores: Any
-    log_normalizer: Any
-    forced: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, proposal: proposals.Proposal | None, walks: NDArray[np.int64]) -> Level:
-        """Line a proposal up with the walks (int64[W] of the round, ascending) of a step."""
-        n = len(walks)
-        kinds, said = np.full(n, PLAIN), np.full(n, NONE)
-        rows, forced = np.full(n, -1), np.zeros(n, np.bool_)
-        scores, log_normalizer = np.zeros((0, 1)), np.zeros(0)
-        if proposal is not None and n:
-            place = np.searchsorted(proposal.walks, walks)
-            place = np.minimum(place, len(proposal.walks) - 1)
-            at = np.flatnonzero(proposal.walks[place] == walks)
-            place = place[at]
-            own = proposal.kinds[place]
-            kinds[at] = np.where(own == proposals.DRAWN, DRAWN, ONE_HOT)
-            forced[at] = own == proposals.FORCED
-            said[at], rows[at] = proposal.events[place], proposal.rows[place]
-            scores, log_normalizer = proposal.scores, proposal.log_normalizer
-        return cls(kinds, said, rows, scores, log_normalizer, forced)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a level, W walks at N nodes.
-
-    Attributes:
-        chosen: The events taken.
-        accepted: bool[W] whether the walk's proposal was taken.
-        log_ratio: float64[W] log of the target's law over the law aimed at, at the event.
-        spent: float64[W] min(limit, KL(target || draft)) in nats where a proposal was verified.
-        charged: float64[W] KL(target || law aimed at) there.
-    """
-
-    chosen: SampledEvents
-    accepted: NDArray[np.bool_]
-    log_ratio: NDArray[np.float64]
-    spent: NDArray[np.float64]
-    charged: NDArray[np.float64]
-
-
-class Judge(Protocol):
-    """Chooses the events of a step of which some were proposed."""
-
-    def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
-        """Return the events of the walks ``alive`` (int64[W]), and which proposals they took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +82,7 @@ class Verifier:
             ModelError: Scores of the target hold NaN.
         """
         none = np.zeros(len(alive))
-        is_drawn = level.kinds == DRAWN
+        is_drawn = level.kinds == FROM_LAW
         if self.guesses_have_law:
             is_drawn = is_drawn | ((level.kinds == ONE_HOT) & ~level.forced)
         if self.uniforms is None or not is_drawn.any():
@@ -208,7 +137,7 @@ def on_host(
     tested = np.flatnonzero(kinds != PLAIN)
     if not tested.size:
         return verdict
-    laws = np.where(kinds == DRAWN, level.rows, -1)
+    laws = np.where(kinds == FROM_LAW, level.rows, -1)
     # By node, and walks that share a law of the draft side by side.
     tested = tested[np.lexsort((laws[tested], step.walk_node[tested]))]
     nodes, starts = np.unique(step.walk_node[tested], return_index=True)

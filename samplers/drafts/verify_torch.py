@@ -16,14 +16,17 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from cdec.samplers.drafts.verify import DRAWN, PLAIN, SPENT, Level, Verdict
+from cdec.samplers.drafts.proposals import FROM_LAW, PLAIN, Level, Verdict
 from cdec.samplers.mentored import measure, solve_rows, values
-from cdec.samplers.walks.events import END, SampledEvents
+from cdec.samplers.walks.events import SampledEvents
 from cdec.samplers.walks.events_torch import Options, invert, masked_log_p, slices
+from cdec.samplers.walks.frontier import END
 
 if TYPE_CHECKING:
     from cdec.samplers.walks.frontier import Step
 
+SPENT = 1.0 - 1e-9
+"""Share of a limit from which it counts as spent: ``solve`` leaves a little for rounding."""
 _WORKSPACE_BYTES = 1 << 30
 _LOSSLESS_COLUMNS, _SOLVER_COLUMNS = 8, 32
 """float64 values in use at once for an event of a comparison, without and with a divergence."""
@@ -53,7 +56,7 @@ class _Cases:
     ) -> _Cases:
         """Group the walks whose ``kinds`` (int64[W]) are not PLAIN."""
         tested = np.flatnonzero(kinds != PLAIN)
-        is_drawn = kinds[tested] == DRAWN
+        is_drawn = kinds[tested] == FROM_LAW
         places = _places(level.events[tested], step.scores.shape[1])
         law = np.where(is_drawn, level.rows[tested], -1)
         place = np.where(is_drawn, -1, places)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import lru_cache
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdec.core.combine.free_part import FreePart, Reached
 from cdec.core.combine.markers import require_spelt
 from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.tagged import StartedConstraint, TaggedConstraint
 from cdec.core.errors import CdecError, UsageError
-from cdec.core.record_fields.text_warnings import BUDGET, LOW_Z, shifted
 from cdec.core.sample import FINISH_COMPLETE, FINISH_LENGTH, FINISH_NO_MARKER
-from cdec.core.seeds import derive_seed
-from cdec.samplers.free.records import record
+from cdec.samplers.free.records import FreeDraw, Region, record
 from cdec.samplers.free.writing import Written, write
 from cdec.samplers.request import MAX_NEW_TOKENS
 from cdec.samplers.walks.batch import DEFAULT_MAX_NEW_TOKENS, require_same_vocabulary
@@ -27,169 +25,47 @@ if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
-    from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.samplers.base import Draw, Drawn, Observer, Sampler
     from cdec.samplers.request import Request
-
-COSTS = ("target_calls", "target_tokens", "distinct_evaluations", "draft_calls")
-"""Fields of samples that are summed over the parts of a text."""
-
-
-@dataclass(frozen=True)
-class Region:
-    """A constrained part.
-
-    Attributes:
-        sample: What the method drew.
-        first: Number of its first token in the text. begun: Bytes of it in the token before.
-        start: Bytes of the text before the part. stop: Bytes up to its end, the text that ends a
-            tagged region left out.
-    """
-
-    sample: Sample
-    first: int
-    begun: bytes
-    start: int
-    stop: int
-
-
-@dataclass(eq=False)
-class FreeDraw:
-    """One text on its way; its parts are drawn in turn, free text first.
-
-    Attributes:
-        number: Of its request. position: Of the draw in its request. seed: Of the draw.
-        tokens: Drawn so far.
-        state: Of the markers, where free text goes on.
-        written: Tokens of the free part under way.
-        free_tokens: Tokens of all free parts.
-        log_p: Log P of the tokens so far. free_log_p: Of those of free parts.
-        free_log_z: Sum of log Z over the events of free parts.
-        is_forced: Whether the free part under way is forced into its marker.
-        was_forced: Whether any was.
-        marker: Number of the last marker reached.
-        onward: What its token had behind it.
-        constraint: Of the constrained part that comes next; None while text is free.
-        regions: Constrained parts so far.
-        finish: Why the text ended; None while it goes on.
-        costs: What was computed for the parts.
-        warnings: Of the parts, loops left out.
-        stages: Free parts and forced markers so far.
-        trace: What an observer wrote of the parts, line by line; None where nobody looks on.
-    """
-
-    number: int
-    position: int
-    seed: int
-    tokens: list[int] = field(default_factory=list)
-    state: int = 0
-    written: int = 0
-    free_tokens: int = 0
-    log_p: float = 0.0
-    free_log_p: float = 0.0
-    free_log_z: float = 0.0
-    is_forced: bool = False
-    was_forced: bool = False
-    marker: int | None = None
-    onward: bytes = b""
-    constraint: Constraint | None = None
-    regions: list[Region] = field(default_factory=list)
-    finish: str | None = None
-    costs: Counter[str] = field(default_factory=Counter)
-    warnings: list[dict[str, object]] = field(default_factory=list)
-    stages: int = 0
-    trace: list[dict[str, object]] | None = None
-
-    def free_seed(self) -> int:
-        """Return the seed of the free part, or forced marker, that comes next."""
-        self.stages += 1
-        return derive_seed(self.seed, "free", self.stages - 1)
-
-    def region_seed(self) -> int:
-        """Return the seed of the constrained part that comes next: at first the draw's own."""
-        number = len(self.regions)
-        return self.seed if not number else derive_seed(self.seed, "region", number)
-
-    def add_part(self, sample: Sample, *, is_unconstrained: bool) -> None:
-        """Add what was computed for a part, and what an observer wrote of it."""
-        if sample.trace is not None:
-            self.trace = (self.trace or []) + [
-                {**line, "free": is_unconstrained} for line in sample.trace
-            ]
-        for name in COSTS:
-            value = sample.diagnostics.get(name)
-            if isinstance(value, int):
-                self.costs[name] += value
-
-    def force(self) -> None:
-        """Let the free part under way be forced into its marker."""
-        self.is_forced = self.was_forced = True
-
-    def add_warnings(self, sample: Sample, vocabulary: Vocabulary) -> None:
-        """Add what a part that comes next warns of; loops are those of the whole text."""
-        own = [each for each in sample.warnings if each["code"] in (LOW_Z, BUDGET)]
-        if own:
-            self.warnings += shifted(own, len(self.tokens), len(vocabulary.decode(self.tokens)))
-
 
 _KEPT = 64
 """Constraints whose free parts are kept."""
 
 
 class FreeParts:
-    """What free parts are drawn under, kept from batch to batch: by vocabulary and constraint."""
+    """Constraints that parts are drawn under, kept from batch to batch."""
 
     def __init__(self) -> None:
-        self._tokens: dict[Vocabulary, SortedTokens] = {}
-        self._parts: dict[Hashable, FreePart] = {}
-        self._tagged: dict[Hashable, TaggedConstraint] = {}
-        self._begun: dict[Hashable, Constraint] = {}
+        self._sorted = lru_cache(1)(SortedTokens)
+        self._tagged = lru_cache(_KEPT)(self._new_tagged)
+        self._free_part = lru_cache(_KEPT)(self._new_part)
+        self._begun = lru_cache(_KEPT)(_begun)
 
     def part(self, constraint: Constraint, free: FreeText, *, strict: bool) -> FreePart:
         """Return the free part before a constraint, or before a region of it."""
-        key = constraint, free, strict
-        if key not in self._parts:
-            inner = constraint if free.end is None else self._region(constraint, free)
-            tokens = self._sorted(constraint)
-            self._parts[key] = FreePart(inner, free.markers, tokens, strict=strict)
-            _forget(self._parts)
-        return self._parts[key]
+        return self._free_part(constraint, free, strict)
 
     def constrained(self, constraint: Constraint, free: FreeText, begun: bytes) -> Constraint:
         """Return what holds behind a marker, from the bytes on that its token has behind it."""
-        inner = constraint if free.end is None else self._region(constraint, free)
-        if not begun:
-            return inner
-        key = inner, begun
-        if key not in self._begun:
-            if isinstance(inner, TaggedConstraint):
-                self._begun[key] = inner.started(begun)
-            else:
-                self._begun[key] = StartedConstraint(inner, begun)
-            _forget(self._begun)
-        return self._begun[key]
+        inner = self._inner(constraint, free)
+        return self._begun(inner, begun) if begun else inner
 
-    def _region(self, constraint: Constraint, free: FreeText) -> TaggedConstraint:
-        key = constraint, free.between
-        if key not in self._tagged and free.between is not None:
-            begin, end = (marker.encode() for marker in free.between)
-            tokens = self._sorted(constraint)
-            self._tagged[key] = TaggedConstraint(constraint, end, begin, tokens)
-            _forget(self._tagged)
-        return self._tagged[key]
+    def _inner(self, constraint: Constraint, free: FreeText) -> Constraint:
+        return constraint if free.between is None else self._tagged(constraint, free.between)
 
-    def _sorted(self, constraint: Constraint) -> SortedTokens:
-        vocabulary = constraint.vocabulary
-        if vocabulary not in self._tokens:
-            self._tokens.clear()
-            self._tokens[vocabulary] = SortedTokens(vocabulary)
-        return self._tokens[vocabulary]
+    def _new_part(self, constraint: Constraint, free: FreeText, strict: bool) -> FreePart:
+        tokens = self._sorted(constraint.vocabulary)
+        return FreePart(self._inner(constraint, free), free.markers, tokens, strict=strict)
+
+    def _new_tagged(self, constraint: Constraint, between: tuple[str, str]) -> TaggedConstraint:
+        begin, end = (marker.encode() for marker in between)
+        return TaggedConstraint(constraint, end, begin, self._sorted(constraint.vocabulary))
 
 
-def _forget(kept: dict[Hashable, Any]) -> None:
-    """Drop the oldest of what is kept, where there is too much."""
-    while len(kept) > _KEPT:
-        del kept[next(iter(kept))]
+def _begun(inner: Constraint, begun: bytes) -> Constraint:
+    if isinstance(inner, TaggedConstraint):
+        return inner.started(begun)
+    return StartedConstraint(inner, begun)
 
 
 _TOGETHER = 32

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from cdec.core.constraint import DEAD
 from cdec.samplers.walks import events
 from cdec.samplers.walks.decoding import chunks
-from cdec.samplers.walks.events import END, NONE, BestEvents, host_scores
-from cdec.samplers.walks.frontier import Frontier, Step, with_room
+from cdec.samplers.walks.events import BestEvents, host_scores
+from cdec.samplers.walks.frontier import END, NONE, Frontier, Step, with_room
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.ledger import Ledger

@@ -17,8 +17,8 @@ from cdec.samplers.lookahead.rollout import DraftEvents, Greedy, TargetEvents, o
 from cdec.samplers.rewards.base import asked_of
 from cdec.samplers.walks.candidates import LENGTH, Candidates, TrajectoryBuffer
 from cdec.samplers.walks.decoding import follow_events, note_step
-from cdec.samplers.walks.events import END, NONE, SampledEvents
-from cdec.samplers.walks.frontier import Frontier, Step, with_room
+from cdec.samplers.walks.events import SampledEvents
+from cdec.samplers.walks.frontier import END, NONE, Frontier, Step, with_room
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.ledger import Ledger

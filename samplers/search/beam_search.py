@@ -17,8 +17,8 @@ from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, LOOP, STUCK, Candidates, concatenate
 from cdec.samplers.walks.decoding import note_step
-from cdec.samplers.walks.events import END, NONE, BestEvents, SampledEvents
-from cdec.samplers.walks.frontier import Frontier, Step
+from cdec.samplers.walks.events import BestEvents, SampledEvents
+from cdec.samplers.walks.frontier import END, NONE, Frontier, Step
 from cdec.samplers.walks.randomness import CandidateUniforms
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def beam_search(
         G * keep candidates, those of one group adjacent; a group with fewer texts is filled up with
         its best texts cut at the limit, then with dead ends without tokens.
     """
-    search = _Search(batch, len(request), beams, keep, length_penalty, request)
+    search = _Beams(batch, len(request), beams, keep, length_penalty, request)
     n = len(request)
     live = Hypotheses(
         np.arange(n),
@@ -123,7 +123,7 @@ def beam_search(
     return search.candidates()
 
 
-class _Search:
+class _Beams:
     """Finished texts and how the next hypotheses are chosen."""
 
     def __init__(

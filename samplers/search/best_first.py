@@ -35,8 +35,8 @@ from cdec.samplers.search.queue import (
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.decoding import chunks
-from cdec.samplers.walks.events import NONE, BestEvents, host_scores
-from cdec.samplers.walks.frontier import Frontier, Step
+from cdec.samplers.walks.events import BestEvents, host_scores
+from cdec.samplers.walks.frontier import NONE, Frontier, Step
 
 CUT = NONE - 1
 """Token of a prefix that nothing may follow."""

@@ -166,30 +166,22 @@ class Member:
         """Whether the budget ended the search before a member was found, and there may be one."""
         return self.entry is None and self.proved is False
 
-    @property
-    def probability(self) -> float | None:
-        """Q where its bounds have met, else None."""
-        return self.q.get("probability")
-
-    @property
-    def probability_lower(self) -> float | None:
-        """Certified lower bound of Q."""
-        return self.q.get("probability_lower")
-
-    @property
-    def probability_upper(self) -> float | None:
-        """Certified upper bound of Q."""
-        return self.q.get("probability_upper")
-
-    @property
-    def log_text(self) -> float | None:
-        """Log of the summed P of the tokenisations found."""
-        return None if self.entry is None else self.entry.log_text
-
-    @property
-    def tokenisations(self) -> int:
-        """How many tokenisations were found."""
-        return 0 if self.entry is None else self.entry.tokenisations
+    def fields(self, *, by_text: bool) -> dict[str, object]:
+        """Return the fields of its record; Q is null where its bounds have not met."""
+        text = {
+            "log_text": None if self.entry is None else self.entry.log_text,
+            "tokenisations": 0 if self.entry is None else self.entry.tokenisations,
+        }
+        return {
+            "rank": self.rank,
+            "rank_upper": self.rank_upper,
+            "proved": self.proved,
+            "exhausted": self.exhausted,
+            "probability": self.q.get("probability"),
+            "probability_lower": self.q.get("probability_lower"),
+            "probability_upper": self.q.get("probability_upper"),
+            **(text if by_text else {}),
+        }
 
 
 def ranked(found: Found, known: Known, *, by_text: bool) -> list[Member]:

@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.session import Completions, Session
-from cdec.samplers.walks.events import NONE, BestEvents
+from cdec.samplers.walks.events import BestEvents
+from cdec.samplers.walks.frontier import NONE
 
 _TOKEN, _END = -6.0, -7.0
 """log P of a token, and of the end, before anything was seen; nats."""

@@ -29,8 +29,8 @@ from cdec.samplers.walks.candidates import (
     Candidates,
     TrajectoryBuffer,
 )
-from cdec.samplers.walks.events import END, NONE, BestEvents, SampledEvents
-from cdec.samplers.walks.frontier import Frontier, Step
+from cdec.samplers.walks.events import BestEvents, SampledEvents
+from cdec.samplers.walks.frontier import END, NONE, Frontier, Step
 from cdec.samplers.walks.randomness import CandidateUniforms
 
 Chooser: TypeAlias = Callable[[Step, NDArray[np.int64]], SampledEvents]

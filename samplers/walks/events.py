@@ -23,12 +23,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
 from cdec.core.native import library
-from cdec.samplers.walks.frontier import Step
-
-END = -1
-"""Chosen event: the end of the text, by any end id."""
-NONE = -2
-"""No event has positive mass: a dead end."""
+from cdec.samplers.walks.frontier import END, NONE, Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.mask import allocate_mask, unpack_mask
-from cdec.samplers.walks.events import END, NONE
+from cdec.samplers.walks.frontier import END, NONE
 
 if TYPE_CHECKING:
     import torch

@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 from cdec.samplers.prefix_tree import Visit
 from cdec.samplers.walks.batch import Batch
 
+END = -1
+"""Chosen event: the end of the text, by any end id."""
+NONE = -2
+"""No event has positive mass: a dead end."""
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.drafts import verify_torch
-from cdec.samplers.drafts.verify import DRAWN, ONE_HOT, PLAIN, Level, Verdict, on_host
+from cdec.samplers.drafts.proposals import FROM_LAW, ONE_HOT, PLAIN, Level, Verdict
+from cdec.samplers.drafts.verify import on_host
 from cdec.samplers.request import Request
 from cdec.samplers.walks import events_torch
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.events import END, NONE
-from cdec.samplers.walks.frontier import Frontier, Step
+from cdec.samplers.walks.frontier import END, NONE, Frontier, Step
 from tests.laws.toys import toy_set
 from tests.samplers.device_tables import DEVICES, table
 
@@ -95,14 +95,14 @@ def proposals(step: Step, seed: int, width: int) -> tuple[Level, NDArray[np.int6
     scores[rows // 2] = np.array(step.scores[step.rows[rows // 2], :width]) + 0.5
     allowed = allowed_at(step)
     count = len(step.walk_node)
-    kinds = rng.choice([PLAIN, ONE_HOT, DRAWN], size=count, p=[0.2, 0.3, 0.5])
+    kinds = rng.choice([PLAIN, ONE_HOT, FROM_LAW], size=count, p=[0.2, 0.3, 0.5])
     events, law = np.full(count, NONE), np.full(count, -1)
     ends = set(WIDE.eos_token_ids)
     for walk, node in enumerate(step.walk_node.tolist()):
         if kinds[walk] == PLAIN:
             continue
         ids = allowed[node]
-        if kinds[walk] == DRAWN:
+        if kinds[walk] == FROM_LAW:
             law[walk] = node
             masses = np.exp(np.append(scores[node], np.full(SIZE - width, -np.inf))[ids])
             if not masses.sum() > 0:
@@ -192,7 +192,7 @@ def test_a_ratio_of_zero_never_accepts_and_a_ratio_of_one_always_does(
             break
     count = len(host.walk_node)
     walks = host.walk_node == node
-    kinds = np.where(walks, DRAWN, PLAIN)
+    kinds = np.where(walks, FROM_LAW, PLAIN)
     drafted = np.full((1, SIZE), -np.inf)
     drafted[0, zeros[0]] = 0.0
     events = np.where(walks, zeros[0], NONE)

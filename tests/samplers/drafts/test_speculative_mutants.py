@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cdec.samplers.drafts import proposals as kernels
 from cdec.samplers.drafts import speculate
-from cdec.samplers.drafts import verify as kernels
 from cdec.samplers.drafts.models import ModelDrafting
-from cdec.samplers.drafts.proposals import DRAWN, Guess
-from cdec.samplers.drafts.verify import Level, Verdict, Verifier
+from cdec.samplers.drafts.proposals import DRAWN, Guess, Level, Verdict
+from cdec.samplers.drafts.verify import Verifier
 from cdec.samplers.speculative import SpeculativeSampler
 from cdec.samplers.walks import events
 from cdec.samplers.walks.frontier import Step

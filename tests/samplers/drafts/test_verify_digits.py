@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cdec.samplers.drafts.verify import PLAIN, on_host
+from cdec.samplers.drafts.proposals import PLAIN
+from cdec.samplers.drafts.verify import on_host
 from cdec.samplers.walks import events
-from cdec.samplers.walks.events import END
+from cdec.samplers.walks.frontier import END
 from tests.samplers.drafts.test_drafts_torch import LIMITS, numbers_for, opened_step, proposals
 
 
