@@ -1,8 +1,9 @@
 """Constraints made of constraints: both of two, all but some texts, a prompt's cut end healed.
 
-Read ``conjunction/`` first, then ``denial`` and ``healing``; each has a session of its own, which
-``prefill``, texts that begin with a given one, shares with ``healing``. ``wrapped`` is a base for
-constraints that change another one; ``restriction`` applies conjunction and denial to many
-constraints alike; ``pair_table`` numbers pairs of states. Others import
-``conjunction.constraint``, ``denial``, ``healing``, ``prefill``, ``restriction`` and ``wrapped``.
+Read ``wrapped`` (what all of them forward), ``conjunction``, ``denial``, ``healing`` and
+``prefill``, texts that begin with a given one. ``free_text`` says what a model writes freely until
+a marker, where members begin: ``markers`` finds markers whatever tokens spell them, ``free_part``
+is free text as a constraint that ends itself there, ``tagged`` has the members behind a marker.
+``restriction`` applies conjunction and denial to many constraints alike; ``sorted_tokens`` looks
+tokens up by their bytes. Samplers draw the parts of free text in turn.
 """

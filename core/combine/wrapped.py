@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -245,6 +245,11 @@ class ForwardingSession(Session):
         return np.flatnonzero(own), np.flatnonzero(~own)
 
 
+def _forwarded(name: str) -> Any:
+    """Return a property that the constraint within decides."""
+    return property(attrgetter(f"inner.{name}"))
+
+
 class WrappedConstraint(Constraint):
     """Answers as the constraint within does; a subclass overrides what it changes.
 
@@ -265,65 +270,18 @@ class WrappedConstraint(Constraint):
     def __repr__(self) -> str:
         return line(type(self).__name__, repr(self.inner))
 
-    @cached_property
-    def max_tokens(self) -> int | None:
-        """Tokens that no member exceeds, end event not counted; None where unbounded."""
-        return self.inner.max_tokens
-
-    @cached_property
-    def is_sound(self) -> bool:
-        """Whether every allowed token is proved to have a completion."""
-        return self.inner.is_sound
-
-    @cached_property
-    def ends_itself(self) -> bool:
-        """Whether a member may end without an end id."""
-        return self.inner.ends_itself
-
-    @cached_property
-    def has_terminals(self) -> bool:
-        """Whether texts are read as terminals of a grammar."""
-        return self.inner.has_terminals
-
-    @cached_property
-    def takes_bytes(self) -> bool:
-        """Whether sessions can ``advance_bytes``."""
-        return self.inner.takes_bytes
-
-    @cached_property
-    def has_speculation_keys(self) -> bool:
-        """Whether sessions have ``speculation_keys``."""
-        return self.inner.has_speculation_keys
-
-    @cached_property
-    def lookahead(self) -> int | None:
-        """The lookahead of the constraint within."""
-        return self.inner.lookahead
-
-    @cached_property
-    def metadata(self) -> Mapping[str, str]:
-        """The metadata of the constraint within."""
-        return self.inner.metadata
-
-    @cached_property
-    def frames(self) -> Sequence[tuple[bytes, bytes]]:
-        """What may be forced before and after a member."""
-        return self.inner.frames
-
-    @cached_property
-    def denied_unknown(self) -> int:
-        """How many of the texts that were denied are no members."""
-        return self.inner.denied_unknown
-
-    @cached_property
-    def unenforced(self) -> Sequence[Mapping[str, str]]:
-        """What the masks of the constraint within leave open."""
-        return self.inner.unenforced
-
-    @cached_property
-    def reasons(self) -> Mapping[str, str]:
-        """Why parameters mean nothing to the constraint within."""
-        return self.inner.reasons
+    max_tokens = _forwarded("max_tokens")
+    is_sound = _forwarded("is_sound")
+    ends_itself = _forwarded("ends_itself")
+    has_terminals = _forwarded("has_terminals")
+    takes_bytes = _forwarded("takes_bytes")
+    has_speculation_keys = _forwarded("has_speculation_keys")
+    lookahead = _forwarded("lookahead")
+    metadata = _forwarded("metadata")
+    frames = _forwarded("frames")
+    denied_unknown = _forwarded("denied_unknown")
+    unenforced = _forwarded("unenforced")
+    reasons = _forwarded("reasons")
 
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run of the constraint within."""
