@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,13 +188,7 @@ _NODES_AT_ONCE = 1 << 16
 
 @overload
 def classify(  # type: ignore[overload-overlap]  # a text is a sequence of texts, too
-    model: LanguageModel,
-    labels: Constraint | Sequence[str],
-    prompts: str,
-    *,
-    top: int | None = None,
-    calibrate: Calibration = "none",
-    content_free: Sequence[Prompt] = (CONTENT_FREE,),
+    model: LanguageModel, labels: Constraint | Sequence[str], prompts: str, **options: Any
 ) -> Classification: ...
 
 
@@ -203,10 +197,7 @@ def classify(
     model: LanguageModel,
     labels: Constraint | Sequence[str],
     prompts: Sequence[Prompt],
-    *,
-    top: int | None = None,
-    calibrate: Calibration = "none",
-    content_free: Sequence[Prompt] = (CONTENT_FREE,),
+    **options: Any,
 ) -> list[Classification]: ...
 
 
