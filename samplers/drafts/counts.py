@@ -290,8 +290,8 @@ def _shown(fingerprints: Iterable[str]) -> str:
     return ", ".join(sorted(name[:16] for name in fingerprints)) or "of no run"
 
 
-class CountGuesses:
-    """Counts at work on a batch.
+class CountsDrafting(Drafting):
+    """Guesses what a grammar's states were followed by before: counts at work on a batch.
 
     Args:
         batch: The open requests.
@@ -311,15 +311,15 @@ class CountGuesses:
             if number >= 0 and constraint is not None and constraint.has_speculation_keys:
                 self._tables[number] = counts.table(constraint.metadata.get("cdec.digest", ""))
 
-    def guess(self, walks: Frontier) -> NDArray[np.int64]:
-        """Return the token that is likely enough to be next, int64[n]; -1 where none is."""
-        tokens = np.full(len(walks.request), -1, np.int64)
+    def guess(self, walks: Frontier, uniforms: NDArray[np.float64] | None) -> Guess:
+        """Propose the likeliest token of each walk's state, if it is likely enough."""
+        tokens = np.full(len(walks.request), NONE, np.int64)
         for table, which, keys in self._keys(walks.request, walks.state):
             for row, key in zip(which, keys, strict=True):
                 token, probability = table.likeliest(key)
-                if probability > self._threshold:
+                if probability > self._threshold and token >= 0:
                     tokens[row] = token
-        return tokens
+        return Guess.of(tokens)
 
     def learn(self, step: Step, chosen: SampledEvents) -> None:
         """Count the events of a step, one a walk, in the order of the walks."""
@@ -351,22 +351,6 @@ class CountGuesses:
 
 LONGEST_MATCH = 4
 """Most tokens of a repetition that are compared; of equally long ones the latest counts."""
-
-
-class CountsDrafting(Drafting):
-    """Guesses what a grammar's states were followed by before (``CountGuesses``)."""
-
-    def __init__(self, batch: Batch, counts: Counts) -> None:
-        self._guesses = CountGuesses(batch, counts)
-
-    def guess(self, walks: Frontier, uniforms: NDArray[np.float64] | None) -> Guess:
-        """Propose the likeliest token of each walk's state, if it is likely enough."""
-        tokens = self._guesses.guess(walks)
-        return Guess.of(np.where(tokens < 0, NONE, tokens))
-
-    def learn(self, step: Step, chosen: SampledEvents) -> None:
-        """Count the events of a verified step."""
-        self._guesses.learn(step, chosen)
 
 
 class LookupDrafting(Drafting):

@@ -197,27 +197,13 @@ class FreeDraws:
         for some in _bunches(groups):
             requests = [self._free_request(group) for group in some]
             held = [self._held(group[0]) for group in some]
-            written = self._written(requests, held, kept)
+            written = write(self._model, requests, held, kept, self._sampler, self._observer)
             for group, parts in zip(some, written, strict=True):
                 if isinstance(parts, CdecError):
                     self._errors[group[0].number] = parts
                     continue
                 for draw, part in zip(group, parts, strict=True):
                     self._add_free(draw, part)
-
-    def _written(
-        self, requests: Sequence[Request], held: Sequence[FreePart], kept: ExitStack
-    ) -> list[list[Written] | CdecError]:
-        sampler = self._sampler
-        return write(
-            self._model,
-            requests,
-            held,
-            kept,
-            is_greedy=sampler.takes_most_probable,
-            stop_loops=sampler.stop_loops,
-            observer=self._observer,
-        )
 
     def _free_request(self, group: Sequence[FreeDraw]) -> Request:
         draw = group[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cdec.core.combine.free_part import FreePart
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
-    from cdec.samplers.base import Observer
+    from cdec.samplers.base import Observer, Sampler
     from cdec.samplers.request import Request
 
 _WALKS = 2048
@@ -52,9 +52,7 @@ def write(
     requests: Sequence[Request],
     parts: Sequence[FreePart],
     kept: ExitStack,
-    *,
-    is_greedy: bool,
-    stop_loops: bool,
+    sampler: Sampler,
     observer: Observer | None = None,
 ) -> list[list[Written] | CdecError]:
     """Draw free parts.
@@ -64,8 +62,7 @@ def write(
         requests: What is asked for; their constraints are of no account.
         parts: What each request's texts are held to.
         kept: Closes what stays open of them in the model, from which the next parts are read on.
-        is_greedy: Take the most probable event everywhere.
-        stop_loops: End a part where its text loops.
+        sampler: Free text takes the most probable events, or ends in loops, where it does.
         observer: Is shown what was drawn.
 
     Returns:
@@ -74,20 +71,15 @@ def write(
     held = [replace(r, constraint=part) for r, part in zip(requests, parts, strict=True)]
     try:
         view = model if observer is None else observer.watched(model)
-        batch = kept.enter_context(Batch(view, held, stop_loops=stop_loops))
+        batch = kept.enter_context(Batch(view, held, stop_loops=sampler.stop_loops))
         if not batch.seeds:
             return [batch.errors.get(i, []) for i in range(len(requests))]
-        return _written(batch, parts, is_greedy, observer)
+        return _written(batch, parts, sampler.takes_most_probable, observer)
     except CdecError as error:
         if len(requests) == 1:
             return [error]
         alone = zip(requests, parts, strict=True)
-        how: dict[str, Any] = {
-            "is_greedy": is_greedy,
-            "stop_loops": stop_loops,
-            "observer": observer,
-        }
-        return [write(model, [r], [part], kept, **how)[0] for r, part in alone]
+        return [write(model, [r], [part], kept, sampler, observer)[0] for r, part in alone]
 
 
 def _written(
