@@ -107,6 +107,10 @@ class HealedSession(ForwardingSession):
         ahead = position.ahead.get(token)
         return DEAD if ahead is None else _FIRST + ahead
 
+    def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> Any:
+        """Refuse bytes: the prefix is followed by tokens alone."""
+        return Session.advance_bytes(self, states, texts)
+
     def speculation_keys(self, states: Any) -> NDArray[np.int64]:
         """Return keys of where the reading is, int64[n]; in the prefix, of what is left of it."""
         at = integers(states, 1, "states")

@@ -145,7 +145,9 @@ class ForwardingSession(Session):
 
     def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> Any:
         """Follow bytes that need not be tokens, one text a state, int64[n]."""
-        return self._inside.advance_bytes(self.within(integers(states, 1, "states")), texts)
+        if self._inner is None:
+            return super().advance_bytes(states, texts)
+        return self._inner.advance_bytes(self.within(integers(states, 1, "states")), texts)
 
     def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
         """Overwrite ``mask`` (int32[n, words]) with the exact masks of ``states``."""
