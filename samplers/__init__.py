@@ -38,12 +38,12 @@ __getattr__ = exports(
     __name__,
     {
         "SAMPLERS": "registry",
-        "Classification": "scoring.classification",
+        "Classification": "scoring.classify",
         "Request": "request",
         "Sampler": "base",
         "build_reward": "rewards",
         "classify": "scoring.classify",
-        "mentored_distribution": "mentored.solver",
+        "mentored_distribution": "mentored",
         "sample": "sampling",
     },
 )
