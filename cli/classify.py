@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.data.prompts.templates import PromptTemplate
     from cdec.integrations.records.settings import ConstraintSpecification
-    from cdec.samplers.scoring.classification import Classification
-    from cdec.samplers.scoring.classify import Classifier
+    from cdec.samplers.scoring.classify import Classification, Classifier
 
 
 LABELS = "Labels"
@@ -416,8 +415,7 @@ def refuse_parquet(output: Path) -> None:
 
 
 def _classifier(options: Options, template: PromptTemplate | None) -> Classifier:
-    from cdec.samplers.scoring.calibration import CONTENT_FREE
-    from cdec.samplers.scoring.classify import Classifier
+    from cdec.samplers.scoring.classify import CONTENT_FREE, Classifier
 
     texts = [require_utf8(text, "--content-free") for text in options.content_free]
     texts = texts or [CONTENT_FREE]

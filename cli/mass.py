@@ -166,7 +166,7 @@ def _check_options(options: Options, typed: frozenset[str]) -> None:
 
 
 def _estimator(options: Options) -> MassEstimator:
-    from cdec.samplers.learning.saved.file import TreeFile
+    from cdec.samplers.learning.saved import TreeFile
     from cdec.samplers.scoring.mass_estimator import MassEstimator
 
     return MassEstimator(

@@ -16,7 +16,8 @@ from cdec.cli.options.methods import (
     options_said,
 )
 from cdec.core.options import option
-from cdec.samplers.facts.method import Method
+from cdec.samplers.facts import ABOUT
+from cdec.samplers.method import Method
 from cdec.samplers.registry import METHODS
 
 EXAMPLES = {

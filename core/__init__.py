@@ -11,7 +11,7 @@ from cdec.core.lazy import exports
 
 if TYPE_CHECKING:
     from cdec.core.artifacts.opened import open_artifact as open_artifact
-    from cdec.core.combine.free.free_text import FreeText as FreeText
+    from cdec.core.combine.free_text import FreeText as FreeText
     from cdec.core.constraint import Constraint as Constraint
     from cdec.core.constraint import Session as Session
     from cdec.core.errors import CdecError as CdecError

@@ -14,7 +14,7 @@ from cdec.cli.options.shared import (
     lookahead_option,
     require_utf8,
 )
-from cdec.core.combine.free.free_text import BUDGET, REGIONS, FreeText, MarkerLimits
+from cdec.core.combine.free_text import BUDGET, REGIONS, FreeText, MarkerLimits
 from cdec.core.files.remote import Place
 from cdec.core.options import limits, option
 

@@ -16,7 +16,8 @@ from cdec.cli.options.model import WarpingOptions
 from cdec.cli.options.shared import DRAFTS, METHOD, REWARDS, names_model
 from cdec.core.errors import UsageError
 from cdec.core.options import Option, option, several
-from cdec.samplers.facts.method import Method
+from cdec.samplers.facts import ABOUT
+from cdec.samplers.method import Method
 from cdec.samplers.options import COUNTS, LOOKUP
 from cdec.samplers.registry import METHODS
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cdec.core.files.remote import Place
     from cdec.core.models.base import LanguageModel
     from cdec.data.prompts.record import BadRecord, PromptRecord
-    from cdec.samplers.facts.method import Method
+    from cdec.samplers.method import Method
 
 
 def named_artifacts(artifact: Place | None, options: ConstraintOptions) -> ConstraintSpecification:

@@ -13,12 +13,12 @@ from cdec.cli.options.methods import MEASURE, named_method
 from cdec.cli.options.shared import parse_size
 from cdec.cli.runs.tokenizer import named_by
 from cdec.core.errors import ConfigError, FieldError, UsageError
-from cdec.samplers.facts.method import Method
+from cdec.samplers.method import Method
 from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
     from cdec.cli.options.methods import ChoiceOptions
-    from cdec.samplers.learning.saved.file import TreeFile
+    from cdec.samplers.learning.saved import TreeFile
     from cdec.samplers.rewards import Reward
 
 

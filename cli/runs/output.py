@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.integrations.records.settings import ConstraintSpecification
-    from cdec.samplers.learning.saved.file import TreeFile
+    from cdec.samplers.learning.saved import TreeFile
 
 
 def check_form(output: Path | None, *, keep_input: bool) -> None:
@@ -203,7 +203,7 @@ def for_tree(
 
 def names_of(held: ConstraintSpecification, record: PromptRecord) -> dict[str, str]:
     """Return what tells a record's constraint from others, by the words of messages."""
-    from cdec.samplers.learning.saved.key import hash_of
+    from cdec.samplers.learning.saved import hash_of
 
     own = {**record.sources, "candidates": record.candidates}
     restricted = {"--and": held.other_digests, "--deny": sorted(set(held.denied))}

@@ -34,7 +34,7 @@ from cdec.integrations.records.settings import (
     Execution,
     RunSettings,
 )
-from cdec.samplers.registry import METHODS
+from cdec.samplers.facts import ABOUT
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -285,7 +285,7 @@ def refuse_beside_free_text(options: Options) -> None:
 
 def _greedily(method: str, given: Mapping[str, Any]) -> str:
     """Say how the most probable tokens are had."""
-    if METHODS[method].about.is_greedy(given):
+    if ABOUT[method].is_greedy(given):
         return "leave --temperature out: the most probable tokens are taken at any temperature"
     instead = {"speculative": "--greedy", "mentored": "--method speculative --greedy"}
     words = instead.get(method, "--method greedy")

@@ -14,7 +14,7 @@ from cdec.samplers.options import COUNTS, LOOKUP
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
     from cdec.integrations.records.settings import Execution
-    from cdec.samplers.facts.method import Method
+    from cdec.samplers.method import Method
 
 
 def opened_options(

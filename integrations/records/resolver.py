@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from cdec.compilers.kinds import SourceOptions
     from cdec.core.artifacts.opened import StoredConstraint
     from cdec.core.artifacts.read import ArtifactFile
-    from cdec.core.combine.free.free_text import FreeText
-    from cdec.core.combine.healing import SortedTokens
+    from cdec.core.combine.free_text import FreeText
     from cdec.core.combine.prefill import BegunConstraint
     from cdec.core.combine.sorted_tokens import SortedTokens
     from cdec.core.constraint import Constraint

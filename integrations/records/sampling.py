@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.integrations.records.resolver import Bind
     from cdec.integrations.records.tasks import Done, Records, Task, Work
-    from cdec.samplers.base import Sampler
-    from cdec.samplers.observer import Observer
+    from cdec.samplers.base import Observer, Sampler
     from cdec.samplers.rewards import Reward
 
 

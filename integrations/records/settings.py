@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.core.tokens.shipped import EMBEDDED
 
 if TYPE_CHECKING:
-    from cdec.core.combine.free.free_text import FreeText, MarkerLimits
+    from cdec.core.combine.free_text import FreeText, MarkerLimits
     from cdec.core.files.remote import FilePath
     from cdec.core.models.base import LanguageModel
     from cdec.data.prompts.record import PromptRecord

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.artifacts.contents import ArtifactLimits
-from cdec.core.artifacts.read import ArtifactFile, ArtifactKind, map_verified
+from cdec.core.artifacts.read import ArtifactFile, ArtifactKind, ArtifactLimits, map_verified
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.errors import (

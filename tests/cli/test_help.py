@@ -11,6 +11,7 @@ import pytest
 from cdec.cli.frame.config import option_fields
 from cdec.cli.frame.declaration import flag_of, parameters_of
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
+from cdec.samplers.facts import ABOUT
 from cdec.samplers.registry import METHODS
 
 from .conftest import Runner

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cdec.core.artifacts.opened import open_artifact
-from cdec.core.combine.conjunction.constraint import conjoin
+from cdec.core.combine.conjunction import conjoin
 from cdec.core.combine.denial import deny
 from cdec.core.kinds import SOURCE_KINDS, Places
 from tests.laws.length_kind import compile_length

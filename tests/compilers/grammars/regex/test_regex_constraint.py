@@ -19,7 +19,7 @@ from cdec.compilers import (
     regex_constraint,
 )
 from cdec.core.artifacts.opened import open_artifact
-from cdec.core.combine.conjunction.constraint import conjoin
+from cdec.core.combine.conjunction import conjoin
 from cdec.core.combine.denial import deny
 from cdec.core.errors import (
     EmptySetError,
