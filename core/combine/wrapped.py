@@ -221,7 +221,7 @@ class ForwardingSession(Session):
         """Say where the text so far is a member (or DONE), bool[n]."""
         at = integers(states, 1, "states")
         own, others = self._split(at)
-        complete = at == DONE
+        complete: NDArray[np.bool_] = at == DONE
         if others.size and self._inner is not None:
             complete[others] = self._inner.is_complete(self.within(at[others]))
         complete[own] = [self.own_end(state) for state in at[own].tolist()]

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,7 +188,13 @@ _NODES_AT_ONCE = 1 << 16
 
 @overload
 def classify(  # type: ignore[overload-overlap]  # a text is a sequence of texts, too
-    model: LanguageModel, labels: Constraint | Sequence[str], prompts: str, **options: Any
+    model: LanguageModel,
+    labels: Constraint | Sequence[str],
+    prompts: str,
+    *,
+    top: int | None = None,
+    calibrate: Calibration = "none",
+    content_free: Sequence[Prompt] = (CONTENT_FREE,),
 ) -> Classification: ...
 
 
@@ -197,7 +203,10 @@ def classify(
     model: LanguageModel,
     labels: Constraint | Sequence[str],
     prompts: Sequence[Prompt],
-    **options: Any,
+    *,
+    top: int | None = None,
+    calibrate: Calibration = "none",
+    content_free: Sequence[Prompt] = (CONTENT_FREE,),
 ) -> list[Classification]: ...
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.options import Option
-from cdec.samplers.learning.rounds import Rounds, SavedTree
+from cdec.samplers.learning.rounds import Rounds
 from cdec.samplers.options import (
     DEFAULT_MAX_WALKS,
     DEFAULT_ROUND,
@@ -39,6 +39,7 @@ from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass_upper, 
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
+    from cdec.samplers.learning.saved import TreeFile
     from cdec.samplers.request import Request
 
 _Weights: TypeAlias = tuple[NDArray[Any], ...]
@@ -129,7 +130,7 @@ class MassEstimator:
         remember: bool = True,
         tree_cache: int = DEFAULT_TREE_CACHE,
         max_walks: int = DEFAULT_MAX_WALKS,
-        tree: SavedTree | None = None,
+        tree: TreeFile | None = None,
     ) -> None:
         self.candidates = CANDIDATES.check(candidates)
         self.until_converged = UNTIL_CONVERGED.check(until_converged)
