@@ -1,8 +1,7 @@
 """Arrays that end (or begin) at memory nobody may touch, and work that may die of touching it.
 
 A kernel that reads or writes one element too far is ended by SIGSEGV, where it would otherwise
-only see what happens to lie there. Numba's own bounds checks do not find them all: the engine of
-grammars works on addresses.
+only see what happens to lie there.
 """
 
 from __future__ import annotations

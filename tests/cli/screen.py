@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-# numba's colorama resets the colours of a terminal when the interpreter ends.
-_PIECES = re.compile(r"\x1b\[K|\x1b\[0m|\r\n|\r|\n|[^\x1b\r\n]+|.", re.DOTALL)
+_PIECES = re.compile(r"\x1b\[K|\r\n|\r|\n|[^\x1b\r\n]+|.", re.DOTALL)
 
 
 def screen(written: str) -> list[str]:
@@ -20,8 +19,6 @@ def screen(written: str) -> list[str]:
             lines[-1] = lines[-1][:column]
         elif piece == "\r":
             column = 0
-        elif piece == "\x1b[0m":
-            continue
         elif piece in ("\n", "\r\n"):
             lines.append("")
             column = 0

@@ -94,7 +94,7 @@ status = main({words!r})
 print(" ".join(sorted(name for name in sys.modules if "." not in name)), file=sys.stderr)
 sys.exit(status)
 """
-NOT_FOR_EMBEDDED = {"transformers", "huggingface_hub", "pandas", "numba", "sympy", "scipy"}
+NOT_FOR_EMBEDDED = {"transformers", "huggingface_hub", "pandas", "sympy", "scipy"}
 
 
 @pytest.mark.parametrize(
