@@ -146,7 +146,7 @@ def check(options: Options, run: Run) -> int:
         tally=tally,
     )
     status = loop.over(batches((Task(None, verdict) for verdict in verdicts), 1), run)
-    is_failed = options.fail and tally.verdicts[False] and not status
+    is_failed = options.fail and tally.verdicts["invalid"] and not status
     return SOME_TEXTS_INVALID if is_failed else status
 
 

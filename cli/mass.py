@@ -22,7 +22,7 @@ from cdec.cli.runs.loop import Loop, arriving
 from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
 from cdec.cli.runs.output import checked_tree, for_tree
 from cdec.cli.runs.recompile import bind_for
-from cdec.cli.runs.tally import BY_MEASURING, Estimates
+from cdec.cli.runs.tally import BY_MEASURING, Tally
 from cdec.cli.runs.tokenizer import loading
 from cdec.core.errors import UsageError
 from cdec.core.files.remote import Place
@@ -122,7 +122,7 @@ def execute(options: Options, run: Run) -> int:
     warping = warping_of(options.warping)
     with run.console.stage(loading(options.loading.model)):
         model = models.open_model(options.loading)
-    shown, estimates = _Shown(options, run.console), Estimates(BY_MEASURING)
+    shown, tally = _Shown(options, run.console), Tally()
     with ConstraintResolver(
         held, model, required=not options.held.conjoined, bind=bind_for
     ) as resolver:
@@ -135,13 +135,14 @@ def execute(options: Options, run: Run) -> int:
         )
         loop = Loop(
             work=at_temperatures(model, warping, estimator.run),
-            records=partial(_records, estimates),
+            records=partial(_records, tally),
             write=shown.write,
             strict=options.failures.strict or tree is not None,
             max_bad=options.failures.max_bad,
             phase="measuring",
             total=prompts.total,
             model=model,
+            tally=tally,
         )
         try:
             status = loop.over(batches(tasks, options.decoding.batch_size, is_idle), run)
@@ -149,7 +150,7 @@ def execute(options: Options, run: Run) -> int:
             # What was measured is shown, whatever ended the run.
             shown.finish()
         run.console.warn([*resolver.take_notices(), *prompts.stats.notices])
-        run.console.warn(estimates.take_notices())
+        run.console.warn(tally.mass_notices(BY_MEASURING))
     return status
 
 
@@ -193,8 +194,8 @@ def _task(options: Options, record: PromptRecord | BadRecord, resolver: Constrai
     return Task(record.id, request, record.temperature)
 
 
-def _records(estimates: Estimates, task: Task, mass: Mass) -> list[dict[str, object]]:
-    estimates.note(mass.log_mass_reliable)
+def _records(tally: Tally, task: Task, mass: Mass) -> list[dict[str, object]]:
+    tally.estimate(mass.log_mass_reliable)
     return [{"id": task.name, **mass.to_json()}]
 
 

@@ -18,7 +18,7 @@ from cdec.cli.options.engine import needs_folder
 from cdec.cli.options.shared import parse_size
 from cdec.cli.runs.output import inputs
 from cdec.cli.runs.plan import Plan
-from cdec.cli.runs.sample import decided, estimates_of
+from cdec.cli.runs.sample import decided, remedy_of
 from cdec.cli.runs.tally import Tally
 from cdec.core.errors import CdecError, Notice, UsageError
 from cdec.core.files.remote import place_of
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from cdec.integrations.ray.parts import Part, PartFolder
     from cdec.integrations.ray.run import PartRun
     from cdec.integrations.ray.worker import Report
-
-
-_VERDICTS = {"valid": True, "invalid": False, "unknown": None}
 
 
 def sample_parts(options: Options, run: Run) -> int:
@@ -144,7 +141,6 @@ class _Told:
         folder: Where part files go.
         parts: Of the run.
         tally: Of the parts that were done in this run.
-        estimates: Of their masses.
         restarted: Workers that stand in for some that died.
         calls: Of all models.
     """
@@ -158,7 +154,6 @@ class _Told:
     calls: int = 0
 
     def __post_init__(self) -> None:
-        self.estimates = estimates_of(self.plan)
         self.run.kept = self._kept
         self.run.summary = lambda: self.tally.line(time.monotonic() - self.run.started, self.calls)
 
@@ -180,7 +175,7 @@ class _Told:
                 "their parts were done again from the start"
             )
             console.warn([Notice("W_WORKER_DIED", message, {"workers": len(self.restarted)})])
-        console.warn(self.estimates.take_notices())
+        console.warn(self.tally.mass_notices(remedy_of(self.plan)))
         console.warn(self.tally.notices(required=options.require_complete))
         is_short = options.require_complete and self.tally.incomplete
         # Those of parts that were done before count too.
@@ -188,14 +183,7 @@ class _Told:
         return SOME_RECORDS_FAILED if is_short or has_errors else 0
 
     def _take(self, report: Report) -> None:
-        counts, tally = report.counts, self.tally
-        tally.records += counts.records
-        tally.errors += counts.errors
-        tally.cut += counts.cut
-        tally.ends.update(counts.ends)
-        tally.verdicts.update({_VERDICTS[name]: n for name, n in counts.verdicts.items()})
-        self.estimates.estimated += counts.estimated
-        self.estimates.unreliable += counts.unreliable
+        self.tally.add(report.counts)
         self.calls += report.calls
         if report.is_restarted:
             self.restarted.add(report.worker)

@@ -21,7 +21,7 @@ from cdec.cli.runs.method import build_reward
 from cdec.cli.runs.output import inputs, tracing
 from cdec.cli.runs.plan import Plan
 from cdec.cli.runs.recompile import bind_for
-from cdec.cli.runs.tally import BY_DRAWING, BY_LEARNING, BY_TRYING, Estimates, Tally
+from cdec.cli.runs.tally import BY_DRAWING, BY_LEARNING, BY_TRYING, Tally
 from cdec.cli.runs.tokenizer import loading, named_model
 from cdec.integrations.records.drawing import SampleTasks
 from cdec.integrations.records.sampling import RecordSampler
@@ -65,7 +65,7 @@ def sample(options: Options, run: Run) -> int:
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
         tasks = sampler.tasks(finished=writer.finished, keeps_input=options.writing.keep_input)
-        noted = Noted(estimates_of(plan), Tally(), sampler, plan.written)
+        noted = Noted(Tally(), sampler, plan.written)
         sampler.method.progress = under_way = UnderWay(run.console)
         steps = (_of_requests if options.batch.openai_batch else _of_records)(plan, sampler, noted)
         loop = Loop(
@@ -94,7 +94,7 @@ def sample(options: Options, run: Run) -> int:
         plan.draft.save_counts(plan.counts)
         run.console.warn([*sampler.resolver.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
-        _warn_at_the_end(sampler.reward, noted, options, run.console)
+        _warn_at_the_end(sampler.reward, noted.tally, plan, run.console)
     is_short = options.require_complete and noted.tally.incomplete
     # Those that the output to resume holds count too.
     return status or (SOME_RECORDS_FAILED if is_short or writer.finished.errors > 0 else 0)
@@ -117,12 +117,10 @@ def _opened_output(plan: Plan, files: Files, model: LanguageModel) -> RecordWrit
     )
 
 
-def _warn_at_the_end(
-    reward: Reward | None, noted: Noted, options: Options, console: Console
-) -> None:
+def _warn_at_the_end(reward: Reward | None, tally: Tally, plan: Plan, console: Console) -> None:
     told = () if reward is None else reward.notices
-    console.warn([*told, *noted.estimates.take_notices()])
-    console.warn(noted.tally.notices(required=options.require_complete))
+    console.warn([*told, *tally.mass_notices(remedy_of(plan))])
+    console.warn(tally.notices(required=plan.options.require_complete))
 
 
 def _print(
@@ -170,19 +168,18 @@ def _opened_sampler(plan: Plan, files: Files, console: Console) -> RecordSampler
     return sampler
 
 
-def estimates_of(plan: Plan) -> Estimates:
-    """Return what counts unreliable masses; a method that keeps a tree learns already."""
+def remedy_of(plan: Plan) -> str:
+    """Return what helps against unreliable masses; a method that keeps a tree learns already."""
     has = plan.method.declared.option
     if has("mass_draws") is not None:
-        return Estimates(BY_TRYING)
-    return Estimates(BY_DRAWING if has("tree") is None else BY_LEARNING)
+        return BY_TRYING
+    return BY_DRAWING if has("tree") is None else BY_LEARNING
 
 
 @dataclass(frozen=True)
 class Noted:
     """Who is told of samples, and which of their fields are written; None for all."""
 
-    estimates: Estimates
     tally: Tally
     sampler: RecordSampler
     fields: Sequence[str] | None
@@ -191,10 +188,10 @@ class Noted:
         """Yield the samples that are missing in the output, and tell of them."""
         # One draw alone can hardly tell, and everybody knows.
         if len(samples) > 1:
-            self.estimates.note(samples[0].diagnostics.get("log_mass_reliable"))
+            self.tally.estimate(samples[0].diagnostics.get("log_mass_reliable"))
         for sample in samples:
             if task.missing is None or sample.index in task.missing:
-                self.tally.add(sample)
+                self.tally.count(sample)
                 self.sampler.write_traces([sample])
                 yield sample
 

@@ -17,44 +17,12 @@ from cdec.core.sample import (
     FINISH_NO_MARKER,
     Sample,
 )
+from cdec.integrations.records.counts import Counts
 
 BY_DRAWING = "draw more with -n, or take --method exact, or asap with --until-converged 0.1"
 BY_TRYING = "draw more with -n or --mass-draws, or take --method exact"
 BY_LEARNING = "draw more with -n, or bound the mass with cdec mass --until-converged 0.1"
 BY_MEASURING = "raise --candidates, or bound it with --until-converged 0.1"
-
-
-@dataclass
-class Estimates:
-    """Counts records with an estimate of their mass, and those that cannot be relied on.
-
-    Attributes:
-        remedy: What to do.
-    """
-
-    remedy: str
-    estimated: int = 0
-    unreliable: int = 0
-
-    def note(self, is_reliable: object) -> None:
-        """Count one record by its ``log_mass_reliable``; None is not an estimate."""
-        if isinstance(is_reliable, bool):
-            self.estimated += 1
-            self.unreliable += not is_reliable
-
-    def take_notices(self) -> list[Notice]:
-        """Return the warning, if any record gives reason for it."""
-        if not self.unreliable:
-            return []
-        counts: dict[str, object] = {"records": self.estimated, "unreliable": self.unreliable}
-        message = (
-            f"of {self.unreliable} of {self.estimated} prompts log_mass is not reliable: too much "
-            "of the constraint's mass may be in texts not seen yet; trust log_mass_lower and "
-            f"log_mass_upper, and {self.remedy}"
-        )
-        return [Notice("W_MASS_UNRELIABLE", message, counts)]
-
-
 _ENDS = {
     FINISH_LENGTH: "cut by length",
     FINISH_LOOP: "stopped in a loop",
@@ -68,34 +36,20 @@ _LEAST_BLANK = 16
 
 
 @dataclass
-class Tally:
-    """Counts of a run; whoever writes a result counts it.
+class Tally(Counts):
+    """Counts of a run, and what is said of them; whoever writes a result counts it.
 
     Attributes:
-        records: Of the input, done in this run.
-        errors: Those of them that became error objects.
-        codes: Of these errors.
+        codes: Of the errors that records became.
         first: The first of them.
-        verdicts: Texts by verdict: members, others, and those of which nothing is known.
-        ends: Samples by ``finish_reason``.
-        cut: Samples under a constraint that the length limit cut off.
-        blank: Those of them that are white space, half of them and more.
+        blank: Samples that the length limit cut off and that are white space, half and more.
         unmarked: Samples whose free text never came to where the constraint begins.
     """
 
-    records: int = 0
-    errors: int = 0
     codes: Counter[str] = field(default_factory=Counter)
     first: CdecError | None = None
-    verdicts: Counter[bool | None] = field(default_factory=Counter)
-    ends: Counter[str] = field(default_factory=Counter)
-    cut: int = 0
     blank: int = 0
     unmarked: int = 0
-
-    def judge(self, is_valid: bool | None) -> None:
-        """Count a text by its verdict."""
-        self.verdicts[is_valid] += 1
 
     def fail(self, error: CdecError) -> None:
         """Count a record that became an error object."""
@@ -117,26 +71,31 @@ class Tally:
         share = f"{self.errors:,} of" if self.has_results else "all"
         return self.first, f"{share} {plural(self.records, 'records')} failed: {counts}"
 
-    def add(self, sample: Sample) -> None:
-        """Count a sample."""
-        self.judge(sample.valid)
-        self.ends[sample.finish_reason] += 1
-        # Without a constraint nobody says where a text ends, and nothing is invalid.
-        is_unmarked = "marker" in sample.diagnostics and sample.diagnostics["marker"] is None
-        is_cut = sample.finish_reason == FINISH_LENGTH and sample.valid is not None
-        self.unmarked += is_unmarked
-        self.cut += is_cut and not is_unmarked
-        self.blank += is_cut and not is_unmarked and _is_blank(sample.text or "")
-
-    @property
-    def samples(self) -> int:
-        """How many samples there are."""
-        return self.ends.total()
+    def count(self, sample: Sample) -> None:
+        """Count a sample; one without a marker is not cut off, whatever its length."""
+        before = self.cut
+        super().count(sample)
+        if "marker" in sample.diagnostics and sample.diagnostics["marker"] is None:
+            self.unmarked += 1
+            self.cut = before
+        self.blank += self.cut > before and _is_blank(sample.text or "")
 
     @property
     def incomplete(self) -> int:
         """How many samples are not whole texts that the method gave for good."""
         return self.samples - self.ends[FINISH_COMPLETE]
+
+    def mass_notices(self, remedy: str) -> list[Notice]:
+        """Return the warning of masses that cannot be relied on; ``remedy`` says what helps."""
+        if not self.unreliable:
+            return []
+        counts: dict[str, object] = {"records": self.estimated, "unreliable": self.unreliable}
+        message = (
+            f"of {self.unreliable} of {self.estimated} prompts log_mass is not reliable: too much "
+            "of the constraint's mass may be in texts not seen yet; trust log_mass_lower and "
+            f"log_mass_upper, and {remedy}"
+        )
+        return [Notice("W_MASS_UNRELIABLE", message, counts)]
 
     def notices(self, *, required: bool) -> Iterator[Notice]:
         """Yield the warnings of texts that were cut off.
@@ -188,7 +147,7 @@ class Tally:
         texts = self.verdicts.total()
         if texts not in (0, self.records - self.errors):
             shown += f", {plural(texts, 'samples' if self.ends else 'texts')}"
-        counts = [f"{self.verdicts[True]:,} valid"] if texts > self.verdicts[None] else []
+        counts = [f"{self.verdicts['valid']:,} valid"] if texts > self.verdicts["unknown"] else []
         counts += [f"{self.ends[end]:,} {words}" for end, words in _ENDS.items() if self.ends[end]]
         counts += [plural(self.errors, "errors")] if self.errors else []
         took = f"{seconds:.1f} s" if seconds < 10 else duration(seconds)

@@ -5,8 +5,8 @@
 ``settings`` (what a worker is told), ``worker`` (what it does), ``journal`` (which records end
 workers), ``pool`` and ``capacity`` (how many, with what, and what the cluster can have),
 ``parts`` (the part files and when one is done) and ``far_parts`` (those in object stores), then
-these two. ``cluster`` begins and ends Ray, ``counts`` adds up what became of records. Ray itself
-(``library``) is imported on first use: ``pip install "cdec[ray]"``.
+these two. ``cluster`` begins and ends Ray, which is itself
+(``library``) imported on first use: ``pip install "cdec[ray]"``.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from cdec.core.files.remote import Place, file_system, is_url, readable
 from cdec.core.files.scratch import scratch_folder
 from cdec.data.output.manifest import check_manifest, manifest_done, manifest_path, write_manifest
 from cdec.data.output.writer import open_writer
-from cdec.integrations.ray.counts import Counts
 from cdec.integrations.ray.parts import Part, PartFolder, PartFormat
+from cdec.integrations.records.counts import Counts
 
 if TYPE_CHECKING:
     from cdec.data.output.lines import RecordWriter

@@ -33,7 +33,7 @@ from cdec.core.files.remote import Place
 from cdec.data.ids import id_key
 from cdec.data.output.manifest import check_manifest, manifest_done, manifest_path, write_manifest
 from cdec.data.output.writer import open_writer, records_path
-from cdec.integrations.ray.counts import Counts
+from cdec.integrations.records.counts import Counts
 
 if TYPE_CHECKING:
     from cdec.data.output.lines import RecordWriter

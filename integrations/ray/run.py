@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import LimitError
 from cdec.integrations.ray.cluster import quiet_data
-from cdec.integrations.ray.counts import Counts
 from cdec.integrations.ray.journal import new_journal
 from cdec.integrations.ray.library import ray_library
 from cdec.integrations.ray.worker import PartWorker, Report, table_of_objects
+from cdec.integrations.records.counts import Counts
 
 if TYPE_CHECKING:
     from ray.data import Dataset

@@ -15,9 +15,9 @@ import pyarrow as pa
 from cdec.core.errors import CdecError, Notice
 from cdec.data.input.source import SourceStats
 from cdec.data.prompts.read import read_prompts
-from cdec.integrations.ray.counts import Counts
 from cdec.integrations.ray.journal import Watch
 from cdec.integrations.ray.library import ray_library
+from cdec.integrations.records.counts import Counts
 from cdec.integrations.records.faults import as_cdec_error, error_object
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ def _sample(finish_reason: str, valid: bool | None = True) -> Sample:
 def _tally(records: int, errors: int, *samples: Sample) -> Tally:
     tally = Tally(records, errors)
     for sample in samples:
-        tally.add(sample)
+        tally.count(sample)
     return tally
 
 

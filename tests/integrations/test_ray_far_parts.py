@@ -20,9 +20,9 @@ from cdec.core.errors import (
 )
 from cdec.core.files.remote import Url
 from cdec.data.prompts.read import prompts_from_records
-from cdec.integrations.ray.counts import Counts
 from cdec.integrations.ray.far_parts import FarPartFolder, part_folder
 from cdec.integrations.ray.parts import Part, PartFolder, PartFormat, parts_of_records
+from cdec.integrations.records.counts import Counts
 
 from .ray_worlds import prompts
 

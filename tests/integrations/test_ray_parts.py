@@ -21,7 +21,6 @@ from cdec.data.output.manifest import manifest_path
 from cdec.data.prompts.places import input_files
 from cdec.data.prompts.read import prompts_from_records
 from cdec.integrations.ray import capacity
-from cdec.integrations.ray.counts import Counts
 from cdec.integrations.ray.library import ray_library
 from cdec.integrations.ray.parts import (
     Part,
@@ -32,6 +31,7 @@ from cdec.integrations.ray.parts import (
 from cdec.integrations.ray.pool import Pool
 from cdec.integrations.ray.settings import Settings, WorkerError
 from cdec.integrations.records import RecordSampler
+from cdec.integrations.records.counts import Counts
 from cdec.integrations.records.settings import RunSettings
 
 from .ray_worlds import artifact, lines, one_process, prompts, slow_model

@@ -1,4 +1,4 @@
-"""What became of the records of a part, in numbers that add up."""
+"""Counts of a run: records, their samples and what became of them, in numbers that add up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Counts:
         cut: Samples under a constraint that the length limit cut off.
         estimated: Records of several samples with an estimate of their mass.
         unreliable: Those whose estimate is not to be relied on.
-        verdicts: Samples that are ``valid``, ``invalid``, or of which that is ``unknown``.
+        verdicts: Texts that are ``valid``, ``invalid``, or of which that is ``unknown``.
         ends: Samples by ``finish_reason``.
     """
 
@@ -50,15 +50,31 @@ class Counts:
         samples: Sequence[Sample] = done.result or ()
         if len(samples) > 1:
             # One draw alone can hardly tell.
-            reliable = samples[0].diagnostics.get("log_mass_reliable")
-            self.estimated += isinstance(reliable, bool)
-            self.unreliable += reliable is False
+            self.estimate(samples[0].diagnostics.get("log_mass_reliable"))
         for sample in samples:
-            self._add(sample)
+            self.count(sample)
+
+    def estimate(self, is_reliable: object) -> None:
+        """Count one record by its ``log_mass_reliable``; None is not an estimate."""
+        self.estimated += isinstance(is_reliable, bool)
+        self.unreliable += is_reliable is False
+
+    def judge(self, is_valid: bool | None) -> None:
+        """Count a text by its verdict."""
+        self.verdicts[_VERDICTS[is_valid]] += 1
+
+    def count(self, sample: Sample) -> None:
+        """Count a sample."""
+        self.samples += 1
+        self.tokens += len(sample.token_ids)
+        self.judge(sample.valid)
+        self.ends[sample.finish_reason] += 1
+        # Without a constraint nobody says where a text ends, and nothing is invalid.
+        self.cut += sample.finish_reason == FINISH_LENGTH and sample.valid is not None
 
     def add(self, other: Counts) -> None:
         """Add the counts of other records."""
-        for each in dataclasses.fields(self):
+        for each in dataclasses.fields(Counts):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
     def to_json(self) -> dict[str, Any]:
@@ -73,11 +89,3 @@ class Counts:
         given = {name: value for name, value in counts.items() if name in known}
         named = {name: Counter(given.pop(name, {})) for name in ("verdicts", "ends")}
         return cls(**{**given, **named})
-
-    def _add(self, sample: Sample) -> None:
-        self.samples += 1
-        self.tokens += len(sample.token_ids)
-        self.verdicts[_VERDICTS[sample.valid]] += 1
-        self.ends[sample.finish_reason] += 1
-        # Without a constraint nobody says where a text ends, and nothing is invalid.
-        self.cut += sample.finish_reason == FINISH_LENGTH and sample.valid is not None
