@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import SOME_TEXTS_INVALID, Run
 from cdec.cli.frame.console import escape
-from cdec.cli.frame.declaration import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.frame.tables import WIDTH, print_json
 from cdec.cli.options import shared
 from cdec.cli.options.shared import refuse_terminal, refuse_unused
@@ -22,7 +22,6 @@ from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import Tally
 from cdec.core.errors import DataError, EncodingError, FieldError, JsonError, Notice, UsageError
 from cdec.core.files.remote import Place
-from cdec.core.options import group, option
 from cdec.core.progress import Progress, silent
 from cdec.integrations.records.tasks import Task, batches
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.console import escape
-from cdec.cli.frame.declaration import CommonOptions, deciding
+from cdec.cli.frame.declaration import CommonOptions, deciding, group, option
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
 from cdec.cli.options.constraint import ConstraintOptions, artifact_option
@@ -30,7 +30,6 @@ from cdec.cli.runs.tokenizer import loading
 from cdec.compilers.sets.options import LeadingSpace
 from cdec.core.errors import UsageError
 from cdec.core.files.remote import Place
-from cdec.core.options import group, option
 from cdec.core.record_fields import fields_of
 from cdec.data.output.csv_table import cell_of, row_of
 from cdec.integrations.records.resolver import ConstraintResolver

@@ -19,6 +19,7 @@ from cdec.cli.compiling.sources import (
     stem_of,
 )
 from cdec.cli.frame.command import Run
+from cdec.cli.frame.declaration import option
 from cdec.cli.frame.kinds import (
     CompileCommand,
     Described,
@@ -38,7 +39,6 @@ from cdec.cli.options.shared import require_utf8
 from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.options import PRECOMPUTE, Dialect, GrammarOptions
 from cdec.core.errors import DataError, InputMissingError
-from cdec.core.options import option
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.options import GrammarReport

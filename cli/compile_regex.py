@@ -11,6 +11,7 @@ from cdec.cli.compile_grammar import recorded_grammar
 from cdec.cli.compiling.jobs import TextJob, compile_one
 from cdec.cli.compiling.sources import output_path, read_whole
 from cdec.cli.frame.command import Run
+from cdec.cli.frame.declaration import limits, option
 from cdec.cli.frame.kinds import (
     CompileCommand,
     Described,
@@ -29,7 +30,6 @@ from cdec.cli.options.shared import require_utf8
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import UNNAMED, regex_options
 from cdec.core.errors import UsageError
-from cdec.core.options import limits, option
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.options import GrammarReport

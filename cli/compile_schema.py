@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.compiling.jobs import TextJob, compile_many, compile_one, recorded_summary
 from cdec.cli.compiling.sources import object_of, output_path, read_whole, stem_of
-from cdec.cli.frame.declaration import flag_of
+from cdec.cli.frame.declaration import flag_of, limits, option
 from cdec.cli.frame.kinds import (
     CompileCommand,
     Described,
@@ -28,7 +28,6 @@ from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.record_sources import SchemaReadingOptions
 from cdec.compilers.schemas.options import MAX_RUN, MAX_WHITESPACE, SchemaLimits, SchemaOptions
 from cdec.core.errors import UsageError
-from cdec.core.options import limits, option
 from cdec.core.schemas.forms import described_escapes, described_whitespace
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, option
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
-from cdec.core.options import option
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel

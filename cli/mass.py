@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
 from cdec.cli.options.constraint import ConstraintOptions, artifact_option
@@ -26,7 +26,6 @@ from cdec.cli.runs.tally import BY_MEASURING, Tally
 from cdec.cli.runs.tokenizer import loading
 from cdec.core.errors import UsageError
 from cdec.core.files.remote import Place
-from cdec.core.options import group, option
 from cdec.integrations.records.resolver import ConstraintResolver
 from cdec.integrations.records.tasks import Task, at_temperatures, batches, prepared
 from cdec.samplers.options import ROUND

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import CommonOptions, words_of
+from cdec.cli.frame.declaration import CommonOptions, option, words_of
 from cdec.cli.frame.tables import print_json, print_wrapped
 from cdec.cli.options.methods import (
     facts_of,
@@ -15,7 +15,6 @@ from cdec.cli.options.methods import (
     named_method,
     options_said,
 )
-from cdec.core.options import option
 from cdec.samplers.facts import ABOUT
 from cdec.samplers.method import Method
 from cdec.samplers.registry import METHODS

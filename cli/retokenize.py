@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options import shared
 from cdec.cli.options.model import ModelOptions
@@ -17,7 +17,6 @@ from cdec.cli.options.texts import TextRecordOptions
 from cdec.cli.runs.files import require_input
 from cdec.cli.runs.models import refuse_revision
 from cdec.cli.runs.tokenizer import loading
-from cdec.core.options import group, option
 
 if TYPE_CHECKING:
     from cdec.core.errors import CdecError

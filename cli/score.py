@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options import shared
 from cdec.cli.options.constraint import ConstraintOptions, artifact_option
@@ -29,7 +29,6 @@ from cdec.cli.runs.tally import Tally
 from cdec.cli.runs.tokenizer import loading
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.files.remote import Place
-from cdec.core.options import group, option
 from cdec.core.record_fields import fields_of
 from cdec.data.input.arrivals import never
 from cdec.integrations.records.resolver import ConstraintResolver

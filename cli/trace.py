@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.console import escape, in_typed_words
-from cdec.cli.frame.declaration import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, limits, option
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
 from cdec.core.errors import FieldError, Notice, UsageError
 from cdec.core.files.whole import refuse_existing, whole_file
-from cdec.core.options import limits, option
 from cdec.core.record_fields.text_warnings import (
     BUDGET,
     CYCLE,

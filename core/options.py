@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
-from functools import cache, reduce
-from operator import or_
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, get_type_hints
 
 from cdec.core.errors import UsageError
 
@@ -184,21 +182,6 @@ class Option:
         )
 
 
-def option(default: Any, help: str, panel: str = "General", **declared: Any) -> Any:
-    """Return the field of a dataclass of a command's options, which has its name and type.
-
-    Args:
-        default: The value where nothing is given; ``MISSING`` where it must be.
-        help: One or two sentences.
-        panel: The section of the help.
-        declared: Of the ``Option``, where it is more; it decides nothing if nobody says so.
-    """
-    told = {"decides": False, "help": help, "panel": panel} | declared
-    if isinstance(default, list):
-        return field(default_factory=default.copy, metadata=told)
-    return field(default=default, metadata=told)
-
-
 def limit(default: float, help: str, **declared: Any) -> Any:
     """Return the field of a dataclass of limits: an option with the field's name and type.
 
@@ -211,67 +194,14 @@ def limit(default: float, help: str, **declared: Any) -> Any:
     return field(default=default, metadata=usual | {"help": help} | declared)
 
 
-def group(kind: Callable[[], Any]) -> Any:
-    """Return the field of a dataclass of options that holds another such dataclass, ``kind``."""
-    return field(default_factory=kind, metadata={"group": None})
-
-
-def limits(default: Any, panel: str) -> Any:
-    """Return the field that holds a dataclass of limits, each an option without a default.
-
-    Args:
-        default: The limits where nothing is given, which the help tells.
-        panel: The section of the help.
-    """
-    return field(default_factory=lambda: default, metadata={"group": panel})
-
-
-def several(declared: Callable[[], Mapping[str, Option]]) -> Any:
-    """Return the field that holds those options that were given, by name, of the ones declared."""
-    return field(default_factory=dict, metadata={"several": declared})
-
-
 @cache
-def options_of(declaring: Any) -> tuple[Option, ...]:
-    """Return the options that the fields of a dataclass declare, those of its groups included."""
+def limits_of(declaring: Any) -> tuple[Option, ...]:
+    """Return the options that the fields of a dataclass of limits declare."""
     types = get_type_hints(declaring)
-    found: list[Option] = []
-    for each in fields(declaring):
-        told, kind = each.metadata, types[each.name]
-        default = each.default if each.default_factory is MISSING else each.default_factory()
-        if "group" in told:
-            own = options_of(kind)
-            if told["group"] is not None:
-                own = tuple(_limit_of(o, default, told["group"]) for o in own if not o.python_only)
-            found += (replace(o, within=(each.name, *o.within)) for o in own)
-        elif "several" in told:
-            found += (replace(o, within=(each.name,)) for o in told["several"]().values())
-        else:
-            found.append(Option(name=each.name, type=_bare(kind), default=default, **told))
-    return tuple(found)
-
-
-def _limit_of(option: Option, limits: Any, panel: str) -> Option:
-    """Return a limit as an option of a command: what it is if not given stands in its help."""
-    shown = _shown(getattr(limits, option.name), option.unit)
-    said = f"{option.help.removesuffix('.')}; {shown} if not given."
-    return replace(option, default=None, help=said, panel=panel)
-
-
-def _shown(limit: float, unit: str) -> str:
-    """Return a limit for people: ``4 MiB``, ``4 KiB``, ``20 million``, ``500``."""
-    if unit == "bytes" and limit < 1 << 20:
-        return f"{limit / (1 << 10):g} KiB"
-    if unit == "bytes":
-        return f"{limit / (1 << 20):g} MiB"
-    return f"{limit / 1e6:g} million" if limit % 1e6 == 0 else f"{limit:.0f}"
-
-
-def _bare(kind: Any) -> Any:
-    """Return a type without None."""
-    if get_origin(kind) not in (Union, UnionType):
-        return kind
-    return reduce(or_, (part for part in get_args(kind) if part is not NoneType))
+    return tuple(
+        Option(name=found.name, type=types[found.name], default=found.default, **found.metadata)
+        for found in fields(declaring)
+    )
 
 
 def check_limits(limits: object) -> None:
@@ -281,5 +211,5 @@ def check_limits(limits: object) -> None:
         UsageError: One is out of bounds.
     """
     kind: Any = type(limits)
-    for declared in options_of(kind):
+    for declared in limits_of(kind):
         declared.check(getattr(limits, declared.name))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache, reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from cdec.core.options import Option, option, options_of
+from cdec.core.options import Option
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "K": ("--K", "-K"),
@@ -46,13 +49,91 @@ class Details:
 
     title: str
     rows: Sequence[tuple[str, str]] = ()
-    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 class NumberOrWord(str):
     """The text of an option that is a number or a word; in ``cdec.toml`` it may be a number."""
 
     __slots__ = ()
+
+
+def option(default: Any, help: str, panel: str = "General", **declared: Any) -> Any:
+    """Return the field of a dataclass of a command's options, which has its name and type.
+
+    Args:
+        default: The value where nothing is given; ``MISSING`` where it must be.
+        help: One or two sentences.
+        panel: The section of the help.
+        declared: Of the ``Option``, where it is more; it decides nothing if nobody says so.
+    """
+    told = {"decides": False, "help": help, "panel": panel} | declared
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=told)
+    return field(default=default, metadata=told)
+
+
+def group(kind: Callable[[], Any]) -> Any:
+    """Return the field of a dataclass of options that holds another such dataclass, ``kind``."""
+    return field(default_factory=kind, metadata={"group": None})
+
+
+def limits(default: Any, panel: str) -> Any:
+    """Return the field that holds a dataclass of limits, each an option without a default.
+
+    Args:
+        default: The limits where nothing is given, which the help tells.
+        panel: The section of the help.
+    """
+    return field(default_factory=lambda: default, metadata={"group": panel})
+
+
+def several(declared: Callable[[], Mapping[str, Option]]) -> Any:
+    """Return the field that holds those options that were given, by name, of the ones declared."""
+    return field(default_factory=dict, metadata={"several": declared})
+
+
+@cache
+def options_of(declaring: Any) -> tuple[Option, ...]:
+    """Return the options that the fields of a dataclass declare, those of its groups included."""
+    types = get_type_hints(declaring)
+    found: list[Option] = []
+    for each in fields(declaring):
+        told, kind = each.metadata, types[each.name]
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        if "group" in told:
+            own = options_of(kind)
+            if told["group"] is not None:
+                own = tuple(_limit_of(o, default, told["group"]) for o in own if not o.python_only)
+            found += (replace(o, within=(each.name, *o.within)) for o in own)
+        elif "several" in told:
+            found += (replace(o, within=(each.name,)) for o in told["several"]().values())
+        else:
+            found.append(Option(name=each.name, type=_bare(kind), default=default, **told))
+    return tuple(found)
+
+
+def _limit_of(option: Option, limits: Any, panel: str) -> Option:
+    """Return a limit as an option of a command: what it is if not given stands in its help."""
+    shown = _shown(getattr(limits, option.name), option.unit)
+    said = f"{option.help.removesuffix('.')}; {shown} if not given."
+    return replace(option, default=None, help=said, panel=panel)
+
+
+def _shown(limit: float, unit: str) -> str:
+    """Return a limit for people: ``4 MiB``, ``4 KiB``, ``20 million``, ``500``."""
+    if unit == "bytes" and limit < 1 << 20:
+        return f"{limit / (1 << 10):g} KiB"
+    if unit == "bytes":
+        return f"{limit / (1 << 20):g} MiB"
+    return f"{limit / 1e6:g} million" if limit % 1e6 == 0 else f"{limit:.0f}"
+
+
+def _bare(kind: Any) -> Any:
+    """Return a type without None."""
+    if get_origin(kind) not in (Union, UnionType):
+        return kind
+    return reduce(or_, (part for part in get_args(kind) if part is not NoneType))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +178,10 @@ def options_from(options_class: type[OptionsT], values: Mapping[str, Any]) -> Op
         if known[name].at_least is not None:
             known[name].check(values[name])
         place = nested
-        for field in known[name].within:
-            place = place.setdefault(field, {})
+        for step in known[name].within:
+            place = place.setdefault(step, {})
         place[name] = values[name]
-    required = {name for name, each in known.items() if each.default is dataclasses.MISSING}
+    required = {name for name, each in known.items() if each.default is MISSING}
     options = options_class(**{name: nested.pop(name) for name in required})
     filled: OptionsT = _replaced(options, nested)
     return filled
@@ -113,7 +194,7 @@ def _replaced(group: Any, values: Mapping[str, Any]) -> Any:
         before = getattr(group, name)
         is_group = dataclasses.is_dataclass(before) and isinstance(value, dict)
         found[name] = _replaced(before, value) if is_group else value
-    return dataclasses.replace(group, **found)
+    return replace(group, **found)
 
 
 def value_named(options: CommonOptions, name: str) -> Any:
@@ -124,8 +205,8 @@ def value_named(options: CommonOptions, name: str) -> Any:
 
 def value_of(options: object, option: Option) -> Any:
     """Return the value that an option has."""
-    for field in option.within:
-        options = getattr(options, field)
+    for step in option.within:
+        options = getattr(options, step)
     return (
         options.get(option.name) if isinstance(options, Mapping) else getattr(options, option.name)
     )

@@ -6,12 +6,11 @@ import math
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
-from cdec.cli.frame.declaration import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, limits, option
 from cdec.cli.options import shared
 from cdec.cli.options.texts import TextFormatOptions
 from cdec.compilers.sets.options import BadLines, LeadingSpace, Normalization, SetLimits
 from cdec.core.files.remote import Place
-from cdec.core.options import limits, option
 from cdec.data.input.source import ENTITY_LIMITS, InputLimits
 
 

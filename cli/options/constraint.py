@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from cdec.cli.frame.declaration import limits, option
 from cdec.cli.options.shared import (
     CONSTRAINT,
     LIMITS,
@@ -16,7 +17,6 @@ from cdec.cli.options.shared import (
 )
 from cdec.core.combine.free_text import BUDGET, REGIONS, FreeText, MarkerLimits
 from cdec.core.files.remote import Place
-from cdec.core.options import limits, option
 
 artifact_option = partial(
     option,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from cdec.cli.frame.declaration import option
 from cdec.cli.options.shared import refuse_unused
 from cdec.core.errors import UsageError
-from cdec.core.options import option
 
 ENGINE = "Many machines"
 OF_RAY = (

@@ -11,11 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from cdec.cli.frame.declaration import Details, NumberOrWord, flag_of
+from cdec.cli.frame.declaration import Details, NumberOrWord, flag_of, option, several
 from cdec.cli.options.model import WarpingOptions
 from cdec.cli.options.shared import DRAFTS, METHOD, REWARDS, names_model
 from cdec.core.errors import UsageError
-from cdec.core.options import Option, option, several
+from cdec.core.options import Option
 from cdec.samplers.facts import ABOUT
 from cdec.samplers.method import Method
 from cdec.samplers.options import COUNTS, LOOKUP

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
+from cdec.cli.frame.declaration import option
 from cdec.cli.options import shared
 from cdec.cli.options.shared import METHOD
-from cdec.core.options import option
 from cdec.samplers.request import MAX_NEW_TOKENS
 
 temperature_option = partial(option, 1.0, "Divides the logits.", METHOD, decides=True, common=True)

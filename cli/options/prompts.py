@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cdec.cli.frame.declaration import limits, option
 from cdec.cli.options.shared import (
     LIMITS,
     PROMPTS,
@@ -18,7 +19,6 @@ from cdec.cli.options.shared import (
     template_option,
 )
 from cdec.core.errors import UsageError
-from cdec.core.options import limits, option
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 from cdec.data.output.forms import LINES, form_of
 from cdec.integrations.serving.settings import AskedLimits

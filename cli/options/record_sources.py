@@ -11,6 +11,9 @@ from typing import Any
 from cdec.cli.frame.declaration import (
     NumberOrWord,
     flag_of,
+    group,
+    limits,
+    option,
     parameters_of,
 )
 from cdec.cli.frame.registry import COMMANDS, options_class_of
@@ -21,7 +24,6 @@ from cdec.compilers.grammars.options import MAX_WHITESPACE
 from cdec.compilers.schemas.options import Escapes, Formats, NumberRange, PropertyOrder, Whitespace
 from cdec.core.errors import UsageError
 from cdec.core.grammars.blanks import MAX_RUN
-from cdec.core.options import group, limits, option
 from cdec.integrations.records.sources import RecordSources
 
 

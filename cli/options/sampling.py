@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdec.cli.frame.declaration import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.options import shared
 from cdec.cli.options.constraint import ConstraintOptions, FreeTextOptions, artifact_option
 from cdec.cli.options.engine import EngineOptions
@@ -14,7 +14,6 @@ from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
 from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
 from cdec.cli.options.record_sources import RecordSourceOptions
 from cdec.core.files.remote import Place
-from cdec.core.options import group, option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from cdec.cli.frame.declaration import option
 from cdec.core.errors import UsageError
-from cdec.core.options import option
 from cdec.core.tokens.shipped import is_shipped
 
 MODEL = "Model"

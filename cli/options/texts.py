@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from cdec.cli.frame.declaration import limits, option
 from cdec.cli.options.shared import (
     INPUT,
     InputFormat,
@@ -12,7 +13,6 @@ from cdec.cli.options.shared import (
     input_format_option,
     no_header_option,
 )
-from cdec.core.options import limits, option
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 
 

@@ -10,17 +10,7 @@ from typing import Any
 import pytest
 
 from cdec.core.errors import UsageError
-from cdec.core.options import (
-    LARGEST_COUNT,
-    Option,
-    check_limits,
-    group,
-    limit,
-    limits,
-    option,
-    options_of,
-    several,
-)
+from cdec.core.options import LARGEST_COUNT, Option, check_limits, limit, limits_of
 
 COUNT = Option(name="rounds", type=int, default=4, at_least=1)
 SHARE = Option(name="share", type=float, default=0.5, at_least=0, at_most=1)
@@ -138,7 +128,7 @@ class Bounds:
 
 
 def test_limits_are_options_with_the_names_types_and_defaults_of_their_fields() -> None:
-    most, share = options_of(Bounds)
+    most, share = limits_of(Bounds)
     assert (most.name, most.type, most.default, most.unit) == ("most", int, 5, "tokens")
     assert (share.name, share.type, share.default, share.at_least) == ("share", float, 0.5, 0.1)
 
@@ -148,30 +138,3 @@ def test_a_limit_may_be_as_large_as_one_likes_but_not_nothing() -> None:
     for given in ({"most": 0}, {"share": 0.05}, {"most": 1.5}):
         with pytest.raises(UsageError, match=r"^`(most|share)` is "):
             Bounds(**given)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class Inner:
-    depth: int | None = option(None, "How deep.", "Shape", at_least=1, decides=True)
-
-
-@dataclass(frozen=True)
-class Outer:
-    name: str = option("x", "Its name.")
-    inner: Inner = group(Inner)
-    bounds: Bounds = limits(Bounds(most=2_000_000), "Limits")
-    given: dict[str, Any] = several(lambda: {"rounds": COUNT})
-
-
-def test_a_dataclass_of_options_has_those_of_its_groups_in_their_order() -> None:
-    name, depth, most, share, rounds = options_of(Outer)
-    assert (name.name, name.type, name.default, name.panel) == ("name", str, "x", "General")
-    assert (depth.type, depth.panel, depth.decides, name.decides) == (int, "Shape", True, False)
-    assert [each.within for each in (name, depth, most, rounds)] == [
-        (),
-        ("inner",),
-        ("bounds",),
-        ("given",),
-    ]
-    assert (most.default, most.help) == (None, "Most of them; 2 million if not given.")
-    assert (share.panel, rounds.default) == ("Limits", 4)
