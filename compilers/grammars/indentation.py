@@ -18,6 +18,7 @@ from cdec.compilers.grammars.definition import Grammar
 from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.compilers.grammars.scanner.build import Parts, Scanner, live_rows
 from cdec.compilers.grammars.scanner.competition import Contexts
+from cdec.compilers.grammars.states import Numbering
 from cdec.core.grammars.columns import CLOSE_ROLE, COLUMN_ROLE, NOWHERE_ROLE, OPEN_ROLE
 from cdec.core.grammars.errors import GrammarUnsupportedError
 from cdec.core.grammars.indenter import Indenter
@@ -76,8 +77,8 @@ class _Counting:
         }
         self._line = int(self._byte_class[_LINE])
         self._counts = _ends_in(scanner, newline)
-        self._pairs = [(state, _NONE) for state in range(len(scanner.live_row))]
-        self._number = {pair: number for number, pair in enumerate(self._pairs)}
+        self._number = Numbering((state, _NONE) for state in range(len(scanner.live_row)))
+        self._pairs = self._number.keys
 
     def run(self) -> Counted:
         met, delta = set[int](), list[NDArray[np.int32]]()
@@ -91,17 +92,11 @@ class _Counting:
             rows[number] = self._row(number)
             state, count = self._pairs[number]
             if 0 <= count <= self._columns:
-                pending.append(self._numbered(state, self._over + 1))
+                pending.append(self._number((state, self._over + 1)))
             pending += [after for after in np.unique(rows[number]).tolist() if after >= 0]
         dead = np.full(self._rows.shape[1], -1, np.int32)
         delta = [rows.get(number, dead) for number in range(len(self._pairs))]
         return self._counted(np.array(delta), met)
-
-    def _numbered(self, state: int, count: int) -> int:
-        number = self._number.setdefault((state, count), len(self._pairs))
-        if number == len(self._pairs):
-            self._pairs.append((state, count))
-        return number
 
     def _row(self, number: int) -> NDArray[np.int32]:
         """Return the states after each class of bytes."""
@@ -110,7 +105,7 @@ class _Counting:
         for k in np.flatnonzero(row >= 0).tolist():
             after = int(row[k])
             if self._counts[after]:
-                row[k] = self._numbered(after, self._counted_on(count, k))
+                row[k] = self._number((after, self._counted_on(count, k)))
         return row
 
     def _counted_on(self, count: int, k: int) -> int:

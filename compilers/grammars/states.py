@@ -11,7 +11,8 @@ pattern, and is carried through every construction until then. What does not fit
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +23,32 @@ _LENGTH_ALLOWED = 64
 """Numbers in all states together for each state that is allowed: a bound on memory."""
 _WIDTH_ALLOWED = 256
 """Cells of a table for each row that is allowed: as many as a table over bytes has."""
+_Key = TypeVar("_Key", bound=Hashable)
 _UNDER_WAY, _TOO_LARGE = 1, 2
 _OPERATIONS = 2_000_000
 """Of one part, some ten milliseconds; in between, Python hears of interruptions."""
 SPREAD = 4
 """Copies that one state may be in at once where copies are put in."""
 _CLASH = -1
+
+
+class Numbering(Generic[_Key]):
+    """Numbers of keys, equal ones once, in the order in which they are met.
+
+    Attributes:
+        keys: The key of each number.
+    """
+
+    def __init__(self, keys: Iterable[_Key] = ()) -> None:
+        self.keys = list(keys)
+        self._numbers = {key: number for number, key in enumerate(self.keys)}
+
+    def __call__(self, key: _Key) -> int:
+        """Return the number of a key, a new one if it was not met before."""
+        number = self._numbers.setdefault(key, len(self.keys))
+        if number == len(self.keys):
+            self.keys.append(key)
+        return number
 
 
 class Most(NamedTuple):

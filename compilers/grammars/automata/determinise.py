@@ -35,6 +35,7 @@ from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.compilers.grammars.states import (
     Construction,
     CounterStates,
+    Numbering,
     allowed,
     constructed,
     copies_of_rows,
@@ -238,10 +239,10 @@ def determinise_looking(
 
     begun = looking.first if whole else looking.unknown
     first = kept(looking.begin(program.start, begun)), begun
-    states, todo = {first: 0}, [first]
+    states = Numbering([first])
     rows: list[list[int]] = []
     accepting, listed = [], 0
-    for threads, history in todo:  # grows
+    for threads, history in states.keys:  # grows
         ends = [wants for node, wants in threads if node == MATCH]
         if whole:
             accepting.append(any(looking.may_end(wants, history) for wants in ends))
@@ -255,12 +256,10 @@ def determinise_looking(
             after = looking.history_after(history, atom)
             moved = kept(tuple(looking.after(threads, atom, after)))
             if moved:
-                row[atom] = states.setdefault((moved, after), len(states))
-                if row[atom] == len(todo):
-                    todo.append((moved, after))
+                row[atom] = states((moved, after))
         rows.append(row)
         listed += len(threads) + atoms.number
-        if len(states) > limits.max_states or listed > most:
+        if len(states.keys) > limits.max_states or listed > most:
             raise too_many_states(terminal, limits)
     delta = np.array(rows, np.int32).reshape(len(rows), atoms.number)
     return CharacterAutomaton(delta, np.array(accepting, np.bool_)), is_open

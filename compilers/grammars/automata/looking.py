@@ -26,6 +26,7 @@ from cdec.compilers.grammars.automata.program import (
     START_OF_TEXT,
     Program,
 )
+from cdec.compilers.grammars.states import Numbering
 
 ENDED = -1
 """Node of a thread that matched earlier, if what it wants comes true."""
@@ -115,8 +116,7 @@ class Looking:
         self._numbers: dict[Threads, int] = {}
         self._steps: dict[tuple[int, int, History], int] = {}
         self._closures: dict[tuple[int, History], Threads] = {}
-        self._histories: list[tuple[frozenset[int], ...]] = []
-        self._history_numbers: dict[tuple[frozenset[int], ...], int] = {}
+        self._history = Numbering[tuple[frozenset[int], ...]]()
         self._history_steps: dict[tuple[History, int], History] = {}
         self._plain: dict[int, frozenset[int]] = {}
         self._fresh = tuple(self._standing(body) for body in self._places)
@@ -132,14 +132,14 @@ class Looking:
         if key not in self._history_steps:
             sets = [
                 fresh.union(*(self._standing(self._goes(n)) for n in nodes if self._reads(n, atom)))
-                for nodes, fresh in zip(self._histories[history], self._fresh, strict=True)
+                for nodes, fresh in zip(self._history.keys[history], self._fresh, strict=True)
             ]
             self._history_steps[key] = self._history(tuple(sets))
         return self._history_steps[key]
 
     def forget(self, history: History, kept: frozenset[int]) -> History:
         """Return a history in which only the look-behind of some patterns knows anything."""
-        sets = zip(self._places, self._histories[history], self._fresh, strict=True)
+        sets = zip(self._places, self._history.keys[history], self._fresh, strict=True)
         return self._history(tuple(own if body in kept else new for body, own, new in sets))
 
     def begin(self, start: int, history: History) -> Threads:
@@ -222,12 +222,6 @@ class Looking:
     def _goes(self, node: int) -> int:
         return self._program.goes[node][0]
 
-    def _history(self, sets: tuple[frozenset[int], ...]) -> History:
-        number = self._history_numbers.setdefault(sets, len(self._histories))
-        if number == len(self._histories):
-            self._histories.append(sets)
-        return number
-
     def _standing(self, start: int) -> frozenset[int]:
         """Return the nodes of a look-behind's pattern that read, or MATCH, from a node on."""
         if start not in self._plain:
@@ -283,7 +277,7 @@ class Looking:
         """Return the wants behind a node that looks around; None where it does not hold."""
         look = self._program.looks[node]
         if not look.is_ahead:
-            matched = MATCH in self._histories[history][self._places[look.body]]
+            matched = MATCH in self._history.keys[history][self._places[look.body]]
             return wants if node in self._outer or matched != look.is_negative else None
         run = self.run_of(self._closure(look.body, history, depth + 1))
         if run in (NEVER, CERTAIN):

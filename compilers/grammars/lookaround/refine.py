@@ -16,6 +16,7 @@ from cdec.compilers.grammars.lookaround.tables import Ahead, Variants, split_tab
 from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.compilers.grammars.scanner.build import Scanner, smallest
 from cdec.compilers.grammars.scanner.competition import Contexts, Keywords, find_keywords
+from cdec.compilers.grammars.states import Numbering
 from cdec.core.errors import LimitError
 
 
@@ -85,8 +86,8 @@ class _Scanner:
         self._grammar = grammar
         self._contexts = contexts
         self._limits = limits
-        self._boundaries: dict[Boundary, int] = {}
-        self._known: list[Boundary] = []
+        self._boundary = Numbering[Boundary]()
+        self._known = self._boundary.keys
         self._starts: dict[tuple[int, int], tuple[int, int]] = {}
         self._numbers: dict[tuple[Row, tuple[End, ...]], int] = {}
         self._todo: list[Row] = []
@@ -123,12 +124,6 @@ class _Scanner:
         starts = [state for _, state in self._starts.values()]
         delta = np.array(self._delta, np.int32)
         return smallest(self._rows.byte_class, delta, offsets, flat, starts, num_terminals)
-
-    def _boundary(self, boundary: Boundary) -> int:
-        number = self._boundaries.setdefault(boundary, len(self._known))
-        if number == len(self._known):
-            self._known.append(boundary)
-        return number
 
     def may_end(self, boundary: int) -> bool:
         """Say whether a text may end at a boundary."""

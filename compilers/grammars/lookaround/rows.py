@@ -28,6 +28,7 @@ from cdec.compilers.grammars.automata.program import MATCH, Program, parse_progr
 from cdec.compilers.grammars.automata.terminal import packed
 from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits
 from cdec.compilers.grammars.scanner.competition import Keywords, read_copies
+from cdec.compilers.grammars.states import Numbering
 
 COMPETES, FOLLOWED, LOOKS = 0, 1, 2
 """Kinds of entries: a terminal; one that is only followed as a keyword; one that looks around."""
@@ -188,8 +189,8 @@ class Rows:
         self._accepts = [end for automaton in automata for end in automaton.accepting]
         self._goes_on = (self._delta >= 0).any(axis=1).tolist()
         self._undecided = looks_ahead(self._programs.program)
-        self._threads: list[Threads] = []
-        self._thread_numbers: dict[Threads, int] = {}
+        self._number = Numbering[Threads]()
+        self._threads = self._number.keys
         self._moves: dict[tuple[int, int, int], tuple[int, bool]] = {}
         self.first = self._boundary(self.looking.first, (), ())
         self.plain = self._boundary(self.looking.unknown, (), ())
@@ -336,12 +337,6 @@ class Rows:
             threads, is_certain = in_order(moved)
             self._moves[key] = self._number(threads), is_certain
         return self._moves[key]
-
-    def _number(self, threads: Threads) -> int:
-        number = self._thread_numbers.setdefault(threads, len(self._threads))
-        if number == len(self._threads):
-            self._threads.append(threads)
-        return number
 
     def _kept(self, entries: Sequence[Entry]) -> tuple[Entry, ...]:
         """Leave out keywords that no expression becomes any more."""

@@ -22,6 +22,7 @@ from cdec.compilers.grammars.soundness.lookahead import (
     Adjacency,
     TerminalInContext,
 )
+from cdec.compilers.grammars.states import Numbering
 
 Way = tuple[int, int]
 """A rule, and how many symbols of it are on the stack: from the state in question downwards."""
@@ -66,10 +67,11 @@ class Completions:
         """
         self._letters = letters
         self._end = len(letters)
-        self._set_numbers: dict[int, int] = {}
-        self._letter_sets: list[int] = []
+        self._letter_sets = Numbering[int]()
         # Boundaries of one state that the same letters can follow are one head.
-        self._sets = {boundary: self._number_of(following) for boundary, following in ahead.items()}
+        self._sets = {
+            boundary: self._letter_sets(following) for boundary, following in ahead.items()
+        }
         self.end_terminal = len(tables.contexts_after)
         by_terminal = [0] * (self.end_terminal + 1)
         for number, letter in enumerate(letters):
@@ -77,7 +79,7 @@ class Completions:
         by_terminal[self.end_terminal] = 1 << self._end
         self._read_tables(tables, by_terminal)
         self.following = 1 << self._end
-        for following in self._letter_sets:
+        for following in self._letter_sets.keys:
             self.following |= following
         self._values: dict[_Head, Ways] = {}
         self._users: dict[_Head, set[_Head]] = {}
@@ -158,17 +160,10 @@ class Completions:
     def _head(self, boundary: Boundary) -> _Head:
         return boundary[0], self._sets[boundary], _BOUNDARY
 
-    def _number_of(self, letters: int) -> int:
-        """Return the number of a set of letters."""
-        number = self._set_numbers.setdefault(letters, len(self._letter_sets))
-        if number == len(self._letter_sets):
-            self._letter_sets.append(letters)
-        return number
-
     def after_reduction(self, state: int, letters: int, user: _Head | None) -> list[Ways]:
         """Return the ways of a state that a reduction led to, for letters it does not reduce on."""
         if letters.bit_count() > _MANY:
-            return [self._ways_of((state, self._number_of(letters), _CROWD), user)]
+            return [self._ways_of((state, self._letter_sets(letters), _CROWD), user)]
         return [self._ways_of((state, letter, _LETTER), user) for letter in bits(letters)]
 
     def _ways_of(self, head: _Head, user: _Head | None) -> Ways:
@@ -198,12 +193,12 @@ class Completions:
         state, number, kind = head
         if kind == _CROWD:
             union: Ways = {}
-            for letter in bits(self._letter_sets[number]):
+            for letter in bits(self._letter_sets.keys[number]):
                 for way, on in self._ways_of((state, letter, _LETTER), head).items():
                     union[way] = union.get(way, 0) | on
             return union
-        work = _Closure(self, state, head)
-        letters = 1 << number if kind == _LETTER else self._letter_sets[number] | 1 << self._end
+        work, sets = _Closure(self, state, head), self._letter_sets.keys
+        letters = 1 << number if kind == _LETTER else sets[number] | 1 << self._end
         for rule, length, on in self.reductions[state]:
             if letters & on:
                 if length:

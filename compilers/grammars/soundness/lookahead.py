@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.analysis import union_reached
 from cdec.compilers.grammars.parser.tables import bits
-from cdec.compilers.grammars.states import Construction, Most, constructed
+from cdec.compilers.grammars.states import Construction, Most, Numbering, constructed
 from cdec.core.errors import LimitError
 from cdec.core.native import library
 
@@ -251,8 +251,8 @@ class Adjacency:
     def __init__(self, scanner: Scanner, ignored: frozenset[int], shiftable: Sequence[int]) -> None:
         """Prepare; ``ignored`` and ``shiftable`` as for ``LongestMatchLookahead``."""
         self.matches = LongestMatchLookahead(scanner, ignored, shiftable)
-        self.letters: list[TerminalInContext] = []
-        self._numbers: dict[TerminalInContext, int] = {}
+        self._letter_number = Numbering[TerminalInContext]()
+        self.letters = self._letter_number.keys
         self._scanner = scanner
         self.ignored = ignored
         self._delta = np.ascontiguousarray(scanner.delta, dtype=np.int32)
@@ -281,12 +281,6 @@ class Adjacency:
         self._left: dict[tuple[int, int], list[int]] = {}
         self._skipped = 0
         self._looked_at = 0
-
-    def _letter_number(self, letter: TerminalInContext) -> int:
-        number = self._numbers.setdefault(letter, len(self.letters))
-        if number == len(self.letters):
-            self.letters.append(letter)
-        return number
 
     def direct(self, context: int, pending: int) -> int:
         """Return the letters that one terminal, begun in ``context`` with ``pending``, can be.

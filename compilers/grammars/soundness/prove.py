@@ -28,6 +28,7 @@ from cdec.compilers.grammars.soundness.decide import MAX_REDUCTIONS, LexerFacts,
 from cdec.compilers.grammars.soundness.lookahead import Adjacency, Node, TerminalInContext
 from cdec.compilers.grammars.soundness.split import Splitter, find_stack_classes
 from cdec.compilers.grammars.states import (
+    Numbering,
     UncountableError,
     lacks_some,
     merge_classes,
@@ -72,12 +73,10 @@ def product_scanner(
     Raises:
         LimitError: More than ``MAX_NODES`` states.
     """
-    nodes: dict[Node, int] = {}
-    for context, pending in contexts:
-        nodes.setdefault((int(scanner.context_start[context]), pending), len(nodes))
-    starts = [nodes[int(scanner.context_start[x]), pending] for x, pending in contexts]
+    nodes = Numbering[Node]()
+    starts = [nodes((int(scanner.context_start[x]), pending)) for x, pending in contexts]
     rows: list[NDArray[np.int32]] = []
-    ready = list(nodes)
+    ready = nodes.keys
     labels: list[int] = []
     while len(rows) < len(ready):
         node = ready[len(rows)]
@@ -89,9 +88,7 @@ def product_scanner(
         for place in np.flatnonzero(states >= 0).tolist():
             target = int(states[place]), int(after[place])
             if target not in known:
-                known[target] = nodes.setdefault(target, len(nodes))
-                if known[target] == len(ready):
-                    ready.append(target)
+                known[target] = nodes(target)
             row[place] = known[target]
         rows.append(row)
         if len(ready) > MAX_NODES:

@@ -34,6 +34,7 @@ from cdec.compilers.grammars.parser.tables import (
 )
 from cdec.compilers.grammars.soundness.completions import ACCEPT, Boundary, Completions, Way, Ways
 from cdec.compilers.grammars.soundness.lookahead import NOTHING_PENDING, TerminalInContext
+from cdec.compilers.grammars.states import Numbering
 from cdec.core.errors import LimitError
 
 MAX_STACKS = 20_000
@@ -273,8 +274,8 @@ class Splitter:
         self._ahead = ahead
         self._ignored = ignored
         self._end = len(tables.contexts_after)
-        self._numbers: dict[Place, int] = {}
-        self._places: list[Place] = []
+        self._number = Numbering[Place]()
+        self._places = self._number.keys
         self._rows: list[dict[int, int]] = []
         self._num_actions = 0
         self._read_tables()
@@ -331,12 +332,6 @@ class Splitter:
             if len(self._places) > MAX_STATES or self._num_actions > _MAX_ACTIONS:
                 raise LimitError(f"more than {MAX_STATES} states to tell apart", limit="max_states")
         return self._finish(gotos)
-
-    def _number(self, place: Place) -> int:
-        number = self._numbers.setdefault(place, len(self._places))
-        if number == len(self._places):
-            self._places.append(place)
-        return number
 
     def _row(self, place: Place) -> dict[int, int]:
         """Return a place's actions: letter, or the end -> place to shift to or ~rule."""
