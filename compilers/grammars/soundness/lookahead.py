@@ -233,7 +233,7 @@ def _packed(sets: list[int], words: int) -> NDArray[np.uint64]:
 
 
 class TerminalInContext(NamedTuple):
-    """A terminal that ends, and the set of matches that are pending when it does (``pending``)."""
+    """Input letter of the parser: a terminal, with the set of matches that are pending at its end."""
 
     terminal: int
     pending: int

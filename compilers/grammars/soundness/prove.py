@@ -126,9 +126,9 @@ def prune(made: Parts, facts: LexerFacts) -> Parts:
     terminals = (*grammar.terminals, *(grammar.terminals[terminal] for terminal in extra))
     new = replace(grammar, terminals=terminals, ignored=frozenset())
     names = [terminal_name(grammar, terminal) for terminal in range(len(grammar.terminals))]
-    kinds = find_stack_classes(tables, facts.completions, facts.ahead)
+    classes = find_stack_classes(tables, facts.completions, facts.ahead)
     skipped = grammar.ignored
-    splitter = Splitter(tables, kinds, letters, number_of, facts.ahead, skipped, names)
+    splitter = Splitter(tables, classes, letters, number_of, facts.ahead, skipped, names)
     split = splitter.run(len(terminals))
     contexts: dict[tuple[int, int], int] = {}
     of_state = np.zeros(split.tables.num_states, np.int32)

@@ -1,12 +1,13 @@
 """Parse tables whose states know what lies beneath them: shifts that nothing completes are gone.
 
-The ways of a state (``completions``) say which rules must end for the text to be completed, and
-before which letters. Whether that is possible is decided by the states beneath, and from the bottom
-upwards a stack says it in little: for each kernel item ``A -> x . y`` of its topmost state the
-letters before which ``A`` may end, so that what is left has a completion. It is what LR(1) keeps
-with its items (Knuth 1965), but for letters that a lexer lets pass and that lead to the end. Most
-of it decides nothing, so stacks are of one class if the same continuations complete them: the
-smallest automaton that reads a stack from the bottom and knows its dead ends (Moore 1956).
+Whether a stack has a completion depends on the states beneath its topmost one: the rules under way
+must end (``completions``), each before a letter that the states beneath can go on with. So a stack
+is described from the bottom upwards by a lookahead set for each kernel item ``A -> x . y`` of its
+topmost state: the letters before which ``A`` may end. LR(1) keeps such sets with its items (Knuth
+1965); here they hold the letters that a lexer lets pass and that lead to the end of the text. Most
+of that decides nothing, so stacks that the same continuations complete are one class: a class is a
+state of the smallest automaton that reads a stack from the bottom and knows its dead ends (Moore
+1956).
 
 A state of the new tables is such a class and, after a terminal, the matches that are pending then.
 A terminal is shifted as one of its letters, and only where some text completes the stack that this
@@ -38,7 +39,7 @@ from cdec.compilers.grammars.states import Numbering
 from cdec.core.errors import LimitError
 
 MAX_STACKS = 20_000
-"""Stacks to tell apart before those of one kind are merged, before the question is left open."""
+"""Stacks to tell apart before those of one class are merged, before the question is left open."""
 
 _Open = tuple[int, ...]
 """Per kernel item of a state, in order: letters before which its rule may end, as bits."""
@@ -50,19 +51,19 @@ _MAX_ACTIONS = 2_000_000
 _REDUCED = -1
 """In the place of pending matches: the state was reached by a reduction."""
 _ENDED = -1
-"""In the place of a kind: the text has ended."""
+"""In the place of a class: the text has ended."""
 _NO_MARK, _FIRST_MARK, _MARK = range(3)
 """No mark; one on the bottom of the stack; one on any other state."""
 
 
 class StackClasses(NamedTuple):
-    """Kinds of stacks; kind 0 is the empty one.
+    """Equivalence classes of stacks; class 0 is that of the empty one.
 
     Attributes:
-        state: Per kind: the topmost LR state.
-        dead: Per kind: sets of pending matches with which nothing completes it, after a terminal.
-        above: Per kind: terminal t as t, nonterminal n as ~n -> the kind once it is read. Terminals
-            after which everything is dead are left out.
+        state: Per class: the topmost LR state.
+        dead: Per class: sets of pending matches with which nothing completes it, after a terminal.
+        above: Per class: terminal t as t, nonterminal n as ~n -> the class once it is read; without
+            terminals after which everything is dead.
     """
 
     state: list[int]
@@ -73,7 +74,7 @@ class StackClasses(NamedTuple):
 def find_stack_classes(
     tables: ParseTables, completions: Completions, ahead: Mapping[Boundary, int]
 ) -> StackClasses:
-    """Return the kinds of stacks that a parser's tables allow.
+    """Return the classes of stacks that a parser's tables allow.
 
     Raises:
         LimitError: More than ``MAX_STACKS`` stacks to tell apart.
@@ -104,7 +105,7 @@ class _StackSearch:
         self._found = StackClasses([0], [frozenset()], [])
 
     def run(self) -> StackClasses:
-        """Return one kind for each stack that is told apart."""
+        """Return one class for each stack that is told apart."""
         while len(self._found.above) < len(self._ready):
             state, beneath = self._ready[len(self._found.above)]
             known = dict(zip(self._items[state], beneath, strict=True))
@@ -200,22 +201,26 @@ class _StackSearch:
 def _merged(found: StackClasses) -> StackClasses:
     """Merge stacks that the same continuations complete."""
     first: dict[object, int] = {}
-    kinds = [first.setdefault(key, len(first)) for key in zip(found.state, found.dead, strict=True)]
+    classes = [
+        first.setdefault(key, len(first)) for key in zip(found.state, found.dead, strict=True)
+    ]
     count = 0
     while count < len(first):
         count, first = len(first), {}
-        kinds = [
-            first.setdefault((kind, *((s, kinds[above]) for s, above in row.items())), len(first))
-            for kind, row in zip(kinds, found.above, strict=True)
+        classes = [
+            first.setdefault(
+                (number, *((s, classes[above]) for s, above in row.items())), len(first)
+            )
+            for number, row in zip(classes, found.above, strict=True)
         ]
-    chosen = dict.fromkeys(kinds)
-    places = {kind: place for place, kind in reversed([*enumerate(kinds)])}
+    chosen = dict.fromkeys(classes)
+    places = {number: place for place, number in reversed([*enumerate(classes)])}
     return StackClasses(
-        [found.state[places[kind]] for kind in chosen],
-        [found.dead[places[kind]] for kind in chosen],
+        [found.state[places[number]] for number in chosen],
+        [found.dead[places[number]] for number in chosen],
         [
-            {symbol: kinds[above] for symbol, above in found.above[places[kind]].items()}
-            for kind in chosen
+            {symbol: classes[above] for symbol, above in found.above[places[number]].items()}
+            for number in chosen
         ],
     )
 
@@ -224,12 +229,12 @@ class Place(NamedTuple):
     """A state of the new tables.
 
     Attributes:
-        kind: Of stacks; -1 after the end of the text.
+        stacks: A class of stacks; -1 after the end of the text.
         pending: Set of pending matches, ``_REDUCED`` after a reduction.
         mark: Whether it is the mark above that state.
     """
 
-    kind: int
+    stacks: int
     pending: int
     mark: int = _NO_MARK
 
@@ -250,7 +255,7 @@ class Splitter:
     """Makes the tables.
 
     Args:
-        kinds: Of stacks.
+        classes: Of stacks.
         letters: By number.
         number_of: Per letter: the terminal that it is in the new tables.
         ahead: Per boundary: the letters that can follow, as bits, ignored ones among them.
@@ -260,7 +265,7 @@ class Splitter:
     def __init__(
         self,
         tables: ParseTables,
-        kinds: StackClasses,
+        classes: StackClasses,
         letters: Sequence[TerminalInContext],
         number_of: Sequence[int],
         ahead: Mapping[Boundary, int],
@@ -268,7 +273,7 @@ class Splitter:
         names: Sequence[str],
     ) -> None:
         self._tables = tables
-        self._kinds = kinds
+        self._classes = classes
         self._letters = letters
         self._number_of = number_of
         self._ahead = ahead
@@ -362,37 +367,39 @@ class Splitter:
             if state and state not in self._mark_rules:
                 return None  # reached by a nonterminal: the mark below it was reduced already
             is_bottom = not state and place.pending != _REDUCED
-            target = Place(place.kind, pending, _FIRST_MARK if is_bottom else _MARK)
+            target = Place(place.stacks, pending, _FIRST_MARK if is_bottom else _MARK)
         else:
             action = self._actions[state][terminal]
             if action < 0:
                 return action
-            kind = self._kinds.above[place.kind].get(terminal)
-            if kind is None:
+            number = self._classes.above[place.stacks].get(terminal)
+            if number is None:
                 return None
-            target = Place(kind, pending)
+            target = Place(number, pending)
         boundary = self._state_of(target), pending
-        if boundary not in self._ahead or pending in self._kinds.dead[target.kind]:
+        if boundary not in self._ahead or pending in self._classes.dead[target.stacks]:
             return None
         return self._number(target)
 
     def _state_of(self, place: Place) -> int:
         """Return the LR state of a place; the last one after the end of the text."""
         return (
-            self._kinds.state[place.kind] if place.kind != _ENDED else self._tables.num_states - 1
+            self._classes.state[place.stacks]
+            if place.stacks != _ENDED
+            else self._tables.num_states - 1
         )
 
     def _gotos_of(self, place: Place) -> dict[int, int]:
         """Return where nonterminals lead, and terminals that ignored text follows."""
-        if place.kind == _ENDED:
+        if place.stacks == _ENDED:
             return {}
         found = {}
-        for symbol, kind in self._kinds.above[place.kind].items():
+        for symbol, number in self._classes.above[place.stacks].items():
             if symbol < 0:
-                found[~symbol] = self._number(Place(kind, _REDUCED))
+                found[~symbol] = self._number(Place(number, _REDUCED))
             elif self._after:
-                found[self._after[symbol]] = self._number(Place(kind, _REDUCED))
-        if self._ignored and not place.kind and place.pending != _REDUCED:
+                found[self._after[symbol]] = self._number(Place(number, _REDUCED))
+        if self._ignored and not place.stacks and place.pending != _REDUCED:
             found[self._bottom] = self._number(Place(0, _REDUCED))
         return found
 
