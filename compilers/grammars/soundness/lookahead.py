@@ -233,7 +233,7 @@ def _packed(sets: list[int], words: int) -> NDArray[np.uint64]:
 
 
 class TerminalInContext(NamedTuple):
-    """Input letter of the parser: a terminal, with the set of matches that are pending at its end."""
+    """Input letter of the parser: a terminal, and the set of matches pending at its end."""
 
     terminal: int
     pending: int
