@@ -210,14 +210,6 @@ def unreachable_notice(names: Sequence[str]) -> Notice:
     )
 
 
-def _unproductive_notice(names: Sequence[str]) -> Notice:
-    return Notice(
-        "W_UNPRODUCTIVE_RULE",
-        f"no text satisfies rule {_listed(names)}, so alternatives that use it are dropped",
-        {"rules": list(names)},
-    )
-
-
 def _with_warnings(
     notices: Sequence[Notice], dead: Sequence[str], stray: Sequence[str]
 ) -> tuple[Notice, ...]:
@@ -227,7 +219,13 @@ def _with_warnings(
     ]
     kept = [notice for notice in notices if notice.code != "W_UNREACHABLE_RULE"]
     if dead:
-        kept.append(_unproductive_notice(dead))
+        kept.append(
+            Notice(
+                "W_UNPRODUCTIVE_RULE",
+                f"no text satisfies rule {_listed(dead)}, so alternatives that use it are dropped",
+                {"rules": list(dead)},
+            )
+        )
     if earlier or stray:
         kept.append(unreachable_notice([*dict.fromkeys([*earlier, *stray])]))
     return tuple(kept)

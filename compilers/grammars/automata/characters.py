@@ -134,12 +134,8 @@ def _category(escape: str, ascii_only: bool) -> Ranges:
     if escape.isupper():
         return complement(_category(escape.lower(), ascii_only))
     runs = re.compile(f"{escape}+", re.A if ascii_only else 0)
-    text = _ascii_text() if ascii_only else _all_characters()
+    text = _all_characters()[:128] if ascii_only else _all_characters()
     return tuple((run.start(), run.end() - 1) for run in runs.finditer(text))
-
-
-def _ascii_text() -> str:
-    return "".join(map(chr, range(128)))
 
 
 @functools.cache

@@ -98,7 +98,8 @@ def concatenate(left: Regular, right: Regular) -> Regular:
         return right
     if not right.pattern:
         return left
-    if left.literal is not None and right.literal is not None and not _either(left, right):
+    is_nullable = left.nullable or right.nullable
+    if left.literal is not None and right.literal is not None and not is_nullable:
         return _bounded(_joined_literals(left, right))
     pattern = (_optional(left) if left.nullable else _inside(left)) + (
         _optional(right) if right.nullable else _inside(right)
@@ -205,10 +206,6 @@ def _counts(least: int, most: int | None) -> str:
     if most is None:
         return "+" if least == 1 else f"{{{least},}}"
     return f"{{{least}}}" if least == most else f"{{{least},{most}}}"
-
-
-def _either(left: Regular, right: Regular) -> bool:
-    return left.nullable or right.nullable
 
 
 def _inside(part: Regular) -> str:

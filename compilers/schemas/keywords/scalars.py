@@ -229,47 +229,17 @@ def _of_strings(
     return accept, refuse
 
 
-def _least(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
-    excluded = schema.keywords.get("exclusiveMinimum") is True
+def _from(value: Any, excluded: bool) -> Numbers:
     return Numbers.between(Decimal(value), None, excluded, False)
 
 
-def _most(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
-    excluded = schema.keywords.get("exclusiveMaximum") is True
+def _up_to(value: Any, excluded: bool) -> Numbers:
     return Numbers.between(None, Decimal(value), False, excluded)
 
 
-def _above(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
-    # Draft-04 has true or false, which ``minimum`` reads.
-    return (
-        Numbers.ANY
-        if isinstance(value, bool)
-        else Numbers.between(Decimal(value), None, True, False)
-    )
-
-
-def _below(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
-    return (
-        Numbers.ANY
-        if isinstance(value, bool)
-        else Numbers.between(None, Decimal(value), False, True)
-    )
-
-
-def _read_as(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
-    return Numbers.SPELLED_INTEGERS if value == "integers" else Numbers.FINITE
-
-
-def _multiples(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
-    return Numbers.multiples(Decimal(value))
-
-
-def _longer(expansion: Expansion, schema: Schema, value: Any) -> Strings:
-    return Strings.lengths(demanded(expansion, schema, "minLength", value), None)
-
-
-def _shorter(expansion: Expansion, schema: Schema, value: Any) -> Strings:
-    return Strings.lengths(0, int(value))
+def _beyond(bounded: Callable[[Any, bool], Numbers]) -> tuple[Handler, Handler]:
+    """Return the handlers of an excluded bound; draft-04 has true or false, which others read."""
+    return _of_numbers(lambda _, __, v: Numbers.ANY if isinstance(v, bool) else bounded(v, True))
 
 
 def _matching(expansion: Expansion, schema: Schema, value: Any) -> Strings | None:
@@ -342,14 +312,16 @@ HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "type": (accept_type, refuse_type),
     "const": _listed("const", lambda value: [value]),
     "enum": _listed("enum", list),
-    "minimum": _of_numbers(_least),
-    "maximum": _of_numbers(_most),
-    "exclusiveMinimum": _of_numbers(_above),
-    "exclusiveMaximum": _of_numbers(_below),
-    "multipleOf": _of_numbers(_multiples),
-    NUMBERS: _of_numbers(_read_as),
-    "minLength": _of_strings(_longer),
-    "maxLength": _of_strings(_shorter),
+    "minimum": _of_numbers(lambda _, s, v: _from(v, s.keywords.get("exclusiveMinimum") is True)),
+    "maximum": _of_numbers(lambda _, s, v: _up_to(v, s.keywords.get("exclusiveMaximum") is True)),
+    "exclusiveMinimum": _beyond(_from),
+    "exclusiveMaximum": _beyond(_up_to),
+    "multipleOf": _of_numbers(lambda _, __, v: Numbers.multiples(Decimal(v))),
+    NUMBERS: _of_numbers(
+        lambda _, __, v: Numbers.SPELLED_INTEGERS if v == "integers" else Numbers.FINITE
+    ),
+    "minLength": _of_strings(lambda e, s, v: Strings.lengths(demanded(e, s, "minLength", v), None)),
+    "maxLength": _of_strings(lambda _, __, v: Strings.lengths(0, int(v))),
     "pattern": _of_strings(_matching),
     "format": _of_strings(_formatted),
     UNENFORCED: (_let_pass, _refuse_none),
