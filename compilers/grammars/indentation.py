@@ -153,7 +153,7 @@ class _Counting:
                 same[number] = self._old.context_start[0]
             elif count not in (_NONE, self._over):
                 # Those of columns more are met within trees alone, and need none.
-                same[number] = self._number[state, self._over + 1]
+                same[number] = self._number((state, self._over + 1))
         return same
 
 

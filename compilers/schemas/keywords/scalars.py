@@ -179,10 +179,12 @@ def counted(
     """
 
     def only(**bounds: int) -> ValueSet:
-        return ValueSet(**{kind: (shape(**bounds),)})
+        parts: dict[str, Any] = {kind: (shape(**bounds),)}
+        return ValueSet(**parts)
 
     def if_any(**bounds: int) -> ValueSet:
-        return replace(ANYTHING, **{kind: (shape(**bounds),)})
+        parts: dict[str, Any] = {kind: (shape(**bounds),)}
+        return replace(ANYTHING, **parts)
 
     def accept_least(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
         return if_any(low=demanded(expansion, schema, least, value))
