@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from math import gcd, lcm
 from typing import NamedTuple
 
@@ -210,14 +210,6 @@ class NumberSet(NamedTuple):
             if i + 1 < len(self.cuts):
                 yield from _between(self.patterns[2 * i + 2], cut, self.cuts[i + 1])
 
-    def candidates(self) -> list[Exact]:
-        """Return numbers of which one is in the set if any is, those nearer to 0 first."""
-        found: set[Exact] = {0, *self.cuts}
-        bounds = [None, *self.cuts, None]
-        for pattern, low, high in zip(self.patterns[::2], bounds[:-1], bounds[1:], strict=True):
-            found.update(_some_within(pattern, low, high))
-        return sorted(found, key=lambda value: (abs(value), value < 0))
-
 
 ALL_NUMBERS = NumberSet((), (EVERY,))
 NO_NUMBERS = NumberSet((), (NEITHER,))
@@ -276,21 +268,3 @@ def _between(pattern: Pattern, low: Exact, high: Exact) -> Iterator[Exact]:
                 return
             yield (block + residue) * grid
         block, at = block + period, 0
-
-
-def _some_within(pattern: Pattern, low: Exact | None, high: Exact | None) -> Iterator[Exact]:
-    """Yield numbers between two others, one that is in if there is any."""
-    if pattern == NEITHER:
-        return
-    span = pattern.grid * pattern.period or 1
-    start = Fraction(high - 2 * span if low is None and high is not None else low or 0)
-    end = Fraction(start + 2 * span if high is None or low is None else high)
-    if start < 0 < end:
-        yield from islice(_between(pattern, Fraction(0), end), 1)
-    yield from islice(_between(pattern, start, end), 1)
-    if pattern.off:
-        middle, half = (start + end) / 2, (end - start) / 2
-        step = Fraction(pattern.grid)
-        while step >= half:
-            step /= 2
-        yield from (middle, middle + step / 2)

@@ -63,7 +63,7 @@ class Numbers:
     """Finite doubles: what readers of doubles take neither for infinity nor wrongly for 0."""
 
     def __init__(self, whole: NumberSet, others: NumberSet) -> None:
-        """Do not call it: ``between``, ``value`` and ``multiples`` make values.
+        """Do not call it: ``between``, ``values`` and ``multiples`` make them.
 
         Args:
             whole: Integers, those spelled without point and exponent. others: All with one.
@@ -89,11 +89,6 @@ class Numbers:
             below = normal([_exact(high)], [EVERY, at, NEITHER])
             found = found.combined(below, _AND)
         return _both(found)
-
-    @staticmethod
-    def value(value: Number) -> Numbers:
-        """Return the set of one number, however it is spelled."""
-        return Numbers.values((value,))
 
     @staticmethod
     def values(values: Iterable[Number]) -> Numbers:
@@ -138,9 +133,6 @@ class Numbers:
             and self._others == other._others
         )
 
-    def __repr__(self) -> str:
-        return f"<Numbers, such as {self.example()}>"
-
     def __contains__(self, value: Number) -> bool:
         """Say whether a number is in; a ``Decimal`` with exponent 0 is spelled as an integer."""
         if isinstance(value, float):
@@ -170,17 +162,6 @@ class Numbers:
                 if len(found) > limit:
                     return None
         return tuple(map(_number, sorted(found)))
-
-    def example(self) -> Decimal | int | None:
-        """Return a number of the set, one near 0 if any; None if it is empty."""
-        for value in self._whole.candidates():
-            if self._whole.holds(value):
-                return value.numerator
-        for value in self._others.candidates():
-            if self._others.holds(value):
-                number = _number(value)
-                return Decimal(f"{number}.0") if isinstance(number, int) else number
-        return None
 
     def automaton(self) -> Automaton:
         """Return the automaton of the texts."""

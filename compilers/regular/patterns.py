@@ -41,25 +41,22 @@ _BEGIN, _END, _LINE_END = 1, 2, 3
 
 
 @lru_cache(maxsize=1024)
-def pattern_automaton(pattern: str, search: bool = True, *, python: bool = False) -> Automaton:
+def pattern_automaton(pattern: str, search: bool = True) -> Automaton:
     """Return the texts in which a pattern is found, or that it matches as a whole.
 
     Args:
         pattern: In the syntax that ECMA-262 and ``re`` share; ``\\d \\w \\s`` are Unicode's. ``$``
             is the end alone, not before a last newline.
         search: As ``re.search``; otherwise as ``re.fullmatch``.
-        python: Read it in every respect as ``re`` does.
 
     Raises:
         RegexSyntaxError: It is no pattern.
         RegexUnsupportedError: It is not regular.
         LimitError: Its automaton is too large.
     """
-    terminal = _whole(pattern if python else python_pattern(pattern), search)
+    terminal = _whole(python_pattern(pattern), search)
     program = parse_program(terminal, _LIMITS)
     kinds = {node: _kind(program, node) for node in program.looks}
-    if python:
-        kinds = {node: 0 if kind == _LINE_END else kind for node, kind in kinds.items()}
     ends = len(program.reads)
     program.reads.append(len(program.charsets))
     program.goes.append((MATCH,))

@@ -174,18 +174,17 @@ class Strings:
         return Strings(NO_STRINGS, frozenset(word for word in words if _is_text(word)))
 
     @staticmethod
-    def pattern(pattern: str, search: bool = True) -> Strings:
+    def pattern(pattern: str) -> Strings:
         """Return the strings in which a regular expression is found.
 
         Args:
             pattern: See ``patterns.pattern_automaton``.
-            search: Otherwise those that it matches as a whole.
 
         Raises:
             RegexSyntaxError: It is no pattern.
             RegexUnsupportedError: It is not regular.
         """
-        return Strings.of_automaton(pattern_automaton(pattern, search))
+        return Strings.of_automaton(pattern_automaton(pattern))
 
     @staticmethod
     def format(name: str) -> Strings | None:
@@ -223,9 +222,6 @@ class Strings:
             and self._extra == other._extra
             and self._missing == other._missing
         )
-
-    def __repr__(self) -> str:
-        return f"<Strings, such as {self.example()!r}>"
 
     def __and__(self, other: Strings) -> Strings:
         return self._merged(other, Automaton.__and__, bool.__and__)
@@ -308,14 +304,6 @@ class Strings:
         if left < 0:
             return None
         return tuple(sorted({*self._extra, *self._texts(limit)}))
-
-    def example(self) -> str | None:
-        """Return a shortest string of the set, None if it is empty."""
-        best = min(self._extra, key=lambda word: (len(word), word), default=None)
-        text = next(self._texts(len(self._missing) + 1), None)
-        if best is None or (text is not None and (len(text), text) < (len(best), best)):
-            return text
-        return best
 
     def _texts(self, most: int) -> Iterator[str]:
         """Yield strings of the intervals that are not missing, shortest first.

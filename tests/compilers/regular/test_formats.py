@@ -67,7 +67,7 @@ def test_what_a_format_holds_the_jsonschema_package_accepts(name: str) -> None:
     strings = Strings.format(name)
     assert strings is not None
     checker = Draft202012Validator.FORMAT_CHECKER
-    for text in (strings.example() or "", *CASES[name][0].split(" ")):
+    for text in CASES[name][0].split(" "):
         checker.check(text, name)
 
 

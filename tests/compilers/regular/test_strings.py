@@ -49,16 +49,8 @@ def test_operations_are_those_of_sets(left: Strings, right: Strings) -> None:
 def test_the_parts_of_a_set_hold_its_strings(strings: Strings) -> None:
     parts = strings.parts()
     assert [in_parts(parts, text) for text in ALL] == [text in strings for text in ALL]
-    assert strings.is_empty == (not parts) == (strings.example() is None)
+    assert strings.is_empty == (not parts)
     assert strings.is_everything == (~strings).is_empty
-
-
-@settings(max_examples=heavy_or(20, 1000), deadline=None)
-@given(SETS)
-def test_an_example_is_a_shortest_string(strings: Strings) -> None:
-    example = strings.example()
-    assert example is None or example in strings
-    assert all(text not in strings for text in ALL if example is None or len(text) < len(example))
 
 
 @settings(max_examples=heavy_or(20, 1000), deadline=None)
