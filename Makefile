@@ -52,7 +52,7 @@ test-integrations: $(READY)
 LOWEST := $(VENV)/.transformers-5.0.0
 test-lowest: $(LOWEST)
 	PYTHONPATH=$(LOWEST) OMP_NUM_THREADS=1 $(BIN)/python -m pytest --heavy tests/core/models \
-		tests/integrations/test_generate.py tests/integrations/test_generate_refusals.py \
+		tests/integrations/test_generate.py tests/integrations/test_generate_free.py \
 		tests/integrations/test_transformers.py
 
 $(LOWEST): $(STAMP)
@@ -75,7 +75,7 @@ campaign: $(READY)
 # a read outside that reads something nevertheless, ThreadSanitizer (`races`) what two threads write at
 # once. The library is built as before afterwards.
 BOUNDED := tests/native tests/core/grammars tests/core/artifacts/test_forged.py \
-	tests/core/sets tests/compilers/sets tests/core/combine/test_pair_table.py \
+	tests/core/sets tests/compilers/sets tests/core/combine/test_conjunction.py \
 	tests/core/tokens/test_token_trie.py tests/core/models/test_context_tree.py \
 	tests/samplers/learning tests/samplers/loops tests/samplers/walks/test_events.py \
 	tests/compilers/grammars/trees tests/compilers/grammars/scanner tests/compilers/regular \

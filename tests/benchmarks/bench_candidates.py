@@ -24,7 +24,7 @@ from cdec.samplers import SAMPLERS, Request
 from tests.benchmarks.bench_accuracy import BATCH, facts, subset
 from tests.benchmarks.report import run_parts, show
 from tests.benchmarks.setting import Setting, parser_of
-from tests.laws.toys import toy_a, toy_b
+from tests.laws.worlds import toy_a, toy_b
 
 TRIES = (1, 4, 32, 128)
 PARTS = ("toys", "json", "questions")

@@ -25,7 +25,7 @@ from tests.campaign.target import Outcome, TargetFile
 from tests.cli import light
 from tests.core.artifacts.hostile_files import byte_vocabulary, good_rows
 from tests.laws.grammar_cases import byte_vocabulary as grammar_vocabulary
-from tests.laws.toys import toy_b
+from tests.laws.worlds import toy_b
 from tests.samplers.learning.tree_files import grown, reloaded
 
 ROWS = [[0], [0, 1], [2, 0], [2, 1, 0], [1, 2], [1, 2, 2]]

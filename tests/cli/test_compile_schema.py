@@ -1,4 +1,4 @@
-"""cdec compile-schema: one schema, many, tools; what is printed and recorded of what masks hold."""
+"""JSON Schemas on the command line, compiled beforehand or named by records."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from cdec.cli.options.record_sources import RecordSourceOptions, record_sources
+from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.core.artifacts.opened import read_artifact
 from cdec.core.artifacts.write import write_artifact
+from tests.cli.conftest import Result, Runner
 
-from .conftest import Runner
-
-pytestmark = pytest.mark.usefixtures("grammar_child")
+# --- cdec compile-schema: one schema, many, tools; what is printed and recorded of what masks
+# hold.
 
 POINT = {
     "type": "object",
@@ -37,6 +39,7 @@ def valid(cdec: Runner, artifact: str, *texts: str) -> list[bool]:
     return [record["valid"] for record in records]
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_the_artifact_lies_beside_the_input_and_is_summed_up(cdec: Runner) -> None:
     write("point.json", POINT)
     result = cdec("compile-schema", "point.json")
@@ -54,6 +57,7 @@ def test_the_artifact_lies_beside_the_input_and_is_summed_up(cdec: Runner) -> No
     assert changed.error_code == "E_EXISTS" and "--lenient" in changed.stderr
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_json_says_all_and_stats_what_keywords_cost(cdec: Runner) -> None:
     write("point.json", POINT)
     (report,) = cdec("compile-schema", "point.json", "--json").records
@@ -64,6 +68,7 @@ def test_json_says_all_and_stats_what_keywords_cost(cdec: Runner) -> None:
     assert "alternatives" not in cdec("compile-schema", "point.json", "--force").stdout.decode()
 
 
+@pytest.mark.usefixtures("grammar_child")
 @pytest.mark.parametrize(
     ("words", "accepted"),
     [
@@ -90,6 +95,7 @@ def test_options_decide_which_texts_are_allowed(
 STYLES: list[dict[str, Any]] = [{"separators": (",", ":")}, {}, {"indent": 2}, {"indent": 4}]
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_usual_white_space_is_that_of_one_writer_and_other_is_named(cdec: Runner) -> None:
     write("point.json", POINT)
     assert cdec("compile-schema", "point.json").status == 0
@@ -118,6 +124,7 @@ def test_usual_white_space_is_that_of_one_writer_and_other_is_named(cdec: Runner
     assert (said["valid"], said["byte"]) == (False, 15)
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_escapes_of_what_needs_none_are_written_only_on_request(cdec: Runner) -> None:
     write("word.json", {"type": "string"})
     texts = (r'"a\n\u00e9\ud83d\ude00\u001f\"\\"', r'"\u006ao\u0062"', r'"a\/b"', r'"\u0022"')
@@ -134,6 +141,7 @@ def test_escapes_of_what_needs_none_are_written_only_on_request(cdec: Runner) ->
             assert one["reason"].startswith(f"{reason} is an escape that is not written here")
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_other_white_space_than_asked_for_is_refused_with_a_reason(cdec: Runner) -> None:
     write("point.json", POINT)
     for whitespace, text in (("compact", '{"x":1, "y":2}'), ("pretty", '{"x":1,"y":2}')):
@@ -145,6 +153,7 @@ def test_other_white_space_than_asked_for_is_refused_with_a_reason(cdec: Runner)
         assert f"{whitespace}: " in said["reason"]
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_artifacts_from_before_there_were_these_options_have_any(cdec: Runner) -> None:
     write("word.json", {"type": "array", "items": {"type": "string"}})
     words = ("compile-schema", "word.json", "--whitespace", "any", "--escapes", "any")
@@ -159,6 +168,7 @@ def test_artifacts_from_before_there_were_these_options_have_any(cdec: Runner) -
     assert said["valid"] and said.get("written", True)
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_a_bound_on_white_space_asks_for_such_runs(cdec: Runner) -> None:
     write("point.json", POINT)
     assert cdec("compile-schema", "point.json", "--max-whitespace", "2").status == 0
@@ -168,6 +178,7 @@ def test_a_bound_on_white_space_asks_for_such_runs(cdec: Runner) -> None:
     assert (refused.status, refused.error_code) == (2, "E_USAGE")
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_a_misspelled_keyword_is_told_what_was_meant(cdec: Runner) -> None:
     write("point.json", {"type": "object", "requred": ["x"], "x-own": 1, "title": "Point"})
     told = cdec("compile-schema", "point.json")
@@ -185,6 +196,7 @@ def test_a_misspelled_keyword_is_told_what_was_meant(cdec: Runner) -> None:
     assert "/properties/a/colour" in refused.stderr and "leave it out" in refused.stderr
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_formats_are_enforced_unless_they_are_annotations(cdec: Runner) -> None:
     write("date.json", {"type": "string", "format": "date"})
     texts = ('"2024-02-30"', '"2024-02-29"')
@@ -193,6 +205,7 @@ def test_formats_are_enforced_unless_they_are_annotations(cdec: Runner) -> None:
         assert valid(cdec, "date.arrow", *texts) == accepted
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_numbers_are_those_that_doubles_can_hold_unless_any_are_asked_for(cdec: Runner) -> None:
     write("rate.json", {"type": "number", "minimum": 0})
     texts = ("1e-4", "25e-4", "1e400", "1e-400", "-1e5")
@@ -210,6 +223,7 @@ def test_numbers_are_those_that_doubles_can_hold_unless_any_are_asked_for(cdec: 
     assert "2.5e-3 is" in said["reason"]
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_what_cannot_be_read_is_an_error_that_names_it(cdec: Runner) -> None:
     write("remote.json", REMOTE)
     result = cdec("compile-schema", "remote.json")
@@ -224,6 +238,7 @@ def test_what_cannot_be_read_is_an_error_that_names_it(cdec: Runner) -> None:
     assert short.error_code == "E_LIMIT" and "--max-schema-bytes" in short.stderr
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_many_are_compiled_and_failures_listed(cdec: Runner) -> None:
     for name, schema in (("point", POINT), ("bad", IMPOSSIBLE), ("remote", REMOTE), ("any", {})):
         write(f"{name}.json", schema)
@@ -240,6 +255,7 @@ def test_many_are_compiled_and_failures_listed(cdec: Runner) -> None:
     assert records[1]["error"]["code"] == "E_EMPTY_LANGUAGE"
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_where_many_go_is_decided_before_anything_is_read(cdec: Runner) -> None:
     Path("sub").mkdir()
     write("a.json", {})
@@ -273,6 +289,7 @@ TOOLS = [
 ]
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_tools_become_one_artifact_of_calls(cdec: Runner) -> None:
     write("tools.json", TOOLS)
     result = cdec("compile-schema", "--tools", "tools.json")
@@ -291,6 +308,7 @@ def test_tools_become_one_artifact_of_calls(cdec: Runner) -> None:
         assert (refused.status, refused.error_code) == (65, "E_SCHEMA_INVALID")
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_inspect_shows_it_and_compiles_it_again(cdec: Runner) -> None:
     write("point.json", POINT)
     assert cdec("compile-schema", "point.json", "--property-order", "declared").status == 0
@@ -302,6 +320,7 @@ def test_inspect_shows_it_and_compiles_it_again(cdec: Runner) -> None:
     assert '"additionalProperties"' not in cdec("inspect", "point.arrow", "--all").stdout.decode()
 
 
+@pytest.mark.usefixtures("grammar_child")
 def test_a_wrong_tokenizer_is_told_what_to_type(cdec: Runner, tmp_path: Path) -> None:
     from cdec.cli.runs.recompile import recompiling
 
@@ -314,3 +333,74 @@ def test_a_wrong_tokenizer_is_told_what_to_type(cdec: Runner, tmp_path: Path) ->
     for word in (*words, "jq -r .schema", "compile-schema -", "--tokenizer gpt2", "--force"):
         assert word in again
     assert read_artifact(Path("point.arrow")).kind == "schema"
+
+
+# --- Schemas that records bring, and what samples carry of what masks leave open.
+
+LETTERS = {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 2}
+SAMPLE = ("sample", "--method", "masked", "--raw", "--max-new-tokens", "40")
+
+
+def jsonl(*records: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def texts(result: Result) -> list[str]:
+    assert result.status == 0, result.stderr
+    return [record["text"] for record in result.records]
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_records_bring_schemas_as_objects_or_texts(cdec: Runner) -> None:
+    data = jsonl(
+        {"id": 0, "prompt": "x", "schema": {"enum": ["yes", "no"]}},
+        {"id": 1, "prompt": "x", "schema": json.dumps(LETTERS)},
+        {"id": 2, "prompt": "x", "regex": "[ab]{2}"},
+        {"id": 3, "prompt": "x", "schema": True, "max_tokens": 3},
+        {"id": 4, "prompt": "x", "schema": LETTERS},
+    )
+    result = cdec(*SAMPLE, "--whitespace", "compact", stdin=data)
+    found = texts(result)
+    assert json.loads(found[0]) in ("yes", "no")
+    for text in (found[1], found[4]):
+        assert set(json.loads(text)) <= {"a", "b"} and " " not in text
+    assert all(record["valid"] for record in result.records if record["id"] != 3)
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_a_bad_schema_is_an_error_in_its_place(cdec: Runner) -> None:
+    data = jsonl(
+        {"id": 0, "prompt": "x", "schema": {"type": "nothing"}},
+        {"id": 1, "prompt": "x", "schema": "{"},
+        {"id": 2, "prompt": "x", "schema": False},
+        {"id": 3, "prompt": "x", "schema": {"$ref": "other.json"}},
+        {"id": 4, "prompt": "x", "schema": {"const": 1}},
+        {"id": 5, "prompt": "x", "schema": []},
+    )
+    result = cdec(*SAMPLE, stdin=data)
+    assert result.status == 3
+    codes = [record.get("error", {}).get("code") for record in result.records]
+    assert codes == [
+        "E_SCHEMA_INVALID", "E_SCHEMA_JSON", "E_EMPTY_LANGUAGE", "E_SCHEMA_REF", None, "E_FIELD"
+    ]  # fmt: skip
+    assert "field 'schema'" in result.records[0]["error"]["message"]
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_what_is_left_open_stands_in_every_sample(cdec: Runner) -> None:
+    data = jsonl({"prompt": "x", "schema": {"not": {"pattern": "(a)\\1"}, "type": "string"}})
+    refused = cdec(*SAMPLE, stdin=data)
+    assert refused.status == 3
+    assert refused.records[0]["error"]["code"] in ("E_SCHEMA_UNSUPPORTED", "E_REGEX_UNSUPPORTED")
+    (record,) = cdec(*SAMPLE, "--lenient", stdin=data).records
+    assert [item["keyword"] for item in record["unenforced"]] == ["pattern"]
+    assert record["unenforced"][0]["path"] == "/not/pattern"
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_limits_that_were_typed_hold_for_schemas_too() -> None:
+    typed = RecordSourceOptions(grammar_limits=GrammarLimits(max_nesting=7, compile_seconds=2.0))
+    limits: Any = record_sources(typed).options["schema"].limits
+    usual: Any = record_sources().options["schema"].limits
+    assert (limits.max_nesting, limits.compile_seconds) == (7, 2.0)
+    assert limits.max_states == usual.max_states and usual.compile_seconds == 60.0

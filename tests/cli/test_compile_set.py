@@ -1,14 +1,18 @@
-"""compile-set end to end: every option changes the artifact or the report."""
+"""Sets compiled on the command line: reports, refusals, what is kept, blanks before texts."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import Result, Runner
+from cdec.core.kinds import SOURCE_KINDS
+from tests.cli.conftest import MEMBERS, Result, Runner
+
+# --- compile-set end to end: every option changes the artifact or the report.
 
 
 def _write(name: str, text: str) -> str:
@@ -255,3 +259,116 @@ def test_the_revision_reaches_the_tokenizer_loader(
     _compile(cdec, "-", "-o", "x.arrow", "--revision", "abc", stdin=b"a\n")
     _compile(cdec, "-", "-o", "y.arrow", stdin=b"a\n")
     assert seen == ["abc", None]
+
+
+# --- What a mismatch of tokenizers says: the command that compiles the artifact again.
+
+CHARACTERS = sorted(set("Oslo Rome<>[],ab"))
+
+
+@pytest.fixture
+def foreign() -> str:
+    """A tokenizer of single characters, which no shipped model has."""
+    model = {
+        "type": "BPE",
+        "vocab": {character: number for number, character in enumerate(CHARACTERS)},
+        "merges": [],
+    }
+    end = {"id": len(CHARACTERS), "content": "</s>", "special": True, "normalized": False}
+    end |= {"single_word": False, "lstrip": False, "rstrip": False}
+    spec = {"version": "1.0", "added_tokens": [end], "model": model}
+    Path("tokenizer.json").write_text(json.dumps(spec))
+    return "tokenizer.json"
+
+
+def test_every_kind_has_its_command() -> None:
+    assert [name for name, places in SOURCE_KINDS.items() if not places.command] == []
+
+
+def again(cdec: Runner, artifact: str) -> str:
+    """Return the command that a draw names where the artifact is of another tokenizer."""
+    result = cdec("sample", "-a", artifact, "--prompt", "x", "--method", "greedy")
+    assert (result.status, result.error_code) == (65, "E_TOKENIZER_MISMATCH")
+    (hint,) = [line for line in result.stderr.splitlines() if line.startswith("hint: ")]
+    return hint.removeprefix("hint: compile it again: ")
+
+
+def test_the_command_compiles_a_set_as_it_was(cdec: Runner, foreign: str) -> None:
+    Path("my towns.txt").write_text("Oslo\nRome\n")
+    words = ("--suffix", ">", "--leading-space", "never", "-o", "t.arrow")
+    assert cdec("compile-set", "my towns.txt", "--tokenizer", foreign, *words).status == 0
+    command = shlex.split(again(cdec, "t.arrow"))
+    assert command[:3] == ["cdec", "compile-set", "my towns.txt"]
+    assert cdec(*command[1:]).status == 0
+    (described,) = cdec("inspect", "t.arrow", "--json").records
+    assert described["options"]["suffix"] == ">"
+    assert described["options"]["leading_space"] == "never"
+    (record,) = cdec("sample", "-a", "t.arrow", "--prompt", "x", "--method", "greedy").records
+    assert record["text"] in ("Oslo", "Rome")
+
+
+def test_the_command_compiles_a_grammar_from_the_text_within(cdec: Runner, foreign: str) -> None:
+    Path("ab.gbnf").write_text('root ::= "a" | "b"\n')
+    assert cdec("compile-grammar", "ab.gbnf", "--tokenizer", foreign).status == 0
+    assert again(cdec, "ab.arrow").startswith("cdec compile-grammar ab.gbnf --start root")
+    Path("ab.gbnf").unlink()
+    shown, text, compiled = again(cdec, "ab.arrow").split(" | ")
+    assert (shown, text) == ("cdec inspect ab.arrow --json", "jq -r .grammar")
+    (described,) = cdec(*shlex.split(shown)[1:]).records
+    assert cdec(*shlex.split(compiled)[1:], stdin=described["grammar"].encode()).status == 0
+    words = ("sample", "-a", "ab.arrow", "--prompt", "x", "--method", "greedy")
+    assert cdec(*words).records[0]["text"] in ("a", "b")
+
+
+# --- One rule for the blank that a set puts before its members, whichever command meets it.
+
+PROMPT = ("--prompt", "Question: What is the capital of Italy?\nAnswer:")
+
+
+def jsonl(*texts: str) -> bytes:
+    return b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
+
+
+def test_check_takes_a_text_with_the_blank_and_without(cdec: Runner, cities: Path) -> None:
+    texts = jsonl("Rome", " Rome", "  Rome", " Romulus", "Romulus")
+    verdicts = cdec("check", cities, "--format", "jsonl", "--field", "text", stdin=texts).records
+    assert [v["valid"] for v in verdicts] == [True, True, False, False, False]
+    assert [v["text"] for v in verdicts] == ["Rome", "Rome", " Rome", "Romulus", "Romulus"]
+    assert verdicts[0]["entity_ids"] == verdicts[1]["entity_ids"]
+    assert verdicts[3]["byte"] == verdicts[4]["byte"] == 3
+
+
+@pytest.mark.usefixtures("loaded")
+def test_unconstrained_texts_are_valid_where_check_says_so(cdec: Runner, cities: Path) -> None:
+    words = ("-a", cities, "--method", "unconstrained", "-n", 200, "--temperature", 1.5)
+    drawn = cdec("sample", *PROMPT, *words).records
+    whole = [record for record in drawn if record["finish_reason"] == "complete"]
+    texts = jsonl(*(record["text"] for record in whole))
+    said = cdec("check", cities, "--format", "jsonl", "--field", "text", stdin=texts).records
+    assert [v["valid"] for v in said] == [record["valid"] for record in whole]
+    assert not any(record["text"].startswith(" ") and record["valid"] for record in whole)
+    assert {record["text"] for record in whole if record["valid"]} <= set(MEMBERS)
+    assert any(record["valid"] for record in whole)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_score_reads_both_forms_alike_and_says_what_it_scored(cdec: Runner, cities: Path) -> None:
+    texts = jsonl("Rome", " Rome")
+    held = cdec("score", "-a", cities, *PROMPT, stdin=texts).records
+    assert {score["logprob"] for score in held} == {held[0]["logprob"]}
+    assert [score["scored_text"] for score in held] == [" Rome"] * 2
+    assert all(score["member"] and score["valid"] for score in held)
+    free = cdec("score", *PROMPT, stdin=texts).records
+    assert [score["scored_text"] for score in free] == ["Rome", " Rome"]
+    assert free[1]["logprob"] == pytest.approx(held[0]["logprob"], abs=1e-3)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_candidates_and_denied_texts_may_have_the_blank(cdec: Runner, cities: Path) -> None:
+    Path("denied.txt").write_text(" Rome\n")
+    words = ("-a", cities, "--method", "topn", "-n", len(MEMBERS))
+    left = cdec("sample", *PROMPT, *words, "--deny", "denied.txt").records
+    assert {record["text"] for record in left} == set(MEMBERS) - {"Rome"}
+    record = json.dumps({"prompt": "A city:", "candidates": [" Rome", "Oslo"]}).encode()
+    chosen = cdec("sample", *words, "-i", "-", stdin=record + b"\n").records
+    assert {record["text"] for record in chosen} == {"Rome", "Oslo"}

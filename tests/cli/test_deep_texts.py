@@ -12,7 +12,7 @@ from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.grammars.session import GrammarSession
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.data.assets import embedded_model_path
-from tests.core.grammars.engine.engine_cases import session_with
+from tests.core.grammars.engine.plain_engine import session_with
 
 from .conftest import Runner
 

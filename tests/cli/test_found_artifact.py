@@ -1,19 +1,27 @@
-"""Commands that name no artifact take that of cdec.toml, or the only one in the folder."""
+"""Artifacts that commands find, read and keep up to date."""
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cdec.cli.runs.artifacts import find_artifacts
+from cdec.core.artifacts import opened
+from cdec.core.artifacts import read as artifact_read
 from cdec.core.artifacts.write import write_artifact
+from tests.cli import light
+from tests.cli.conftest import Runner
 
-from . import light
-from .conftest import Runner
+# --- Commands that name no artifact take that of cdec.toml, or the only one in the folder.
 
 NOTE = "artifact: letters.arrow (the only one in this folder)"
 
@@ -241,3 +249,238 @@ def test_a_file_that_is_found_cannot_hide_what_it_changes(cdec: Runner, letters:
     Path("cdec.toml").write_text("quiet = true\n[inspect]\nall = true\n")
     assert "cdec.toml: --quiet --all" in cdec("inspect", "letters.arrow").stderr
     assert cdec("inspect", "letters.arrow", "--quiet").stderr == ""
+
+
+# --- Every artifact of a run is read once, whatever looks at it before and after the model loads.
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the files that are mapped and verified, by name."""
+    counted: Counter[str] = Counter()
+    plain: Callable[..., Any] = opened.map_verified
+
+    def counting(path: Path, *arguments: Any, **named: Any) -> Any:
+        counted[path.name] += 1
+        return plain(path, *arguments, **named)
+
+    monkeypatch.setattr(opened, "map_verified", counting)
+    return counted
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_each_command_reads_an_artifact_once(
+    cdec: Runner, cities: Path, reads: Counter[str]
+) -> None:
+    for name in ("a.arrow", "b.arrow", "c.arrow"):
+        shutil.copy(cities, name)
+    words = ("-a", "a.arrow", "--constraint", "b=b.arrow", "--and", "c.arrow")
+    for command in ("sample", "mass", "score"):
+        reads.clear()
+        result = cdec(
+            command, *words, *(() if command == "score" else ("--prompt", "x")), stdin=b"Rome\n"
+        )
+        assert result.status in (0, 3), result.stderr
+        assert reads == {"a.arrow": 1, "b.arrow": 1, "c.arrow": 1}
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_options_that_look_at_the_kind_read_it_no_further(
+    cdec: Runner, reads: Counter[str]
+) -> None:
+    Path("words.lark").write_text('start: "yes" | "no"\n')
+    assert cdec("compile-grammar", "words.lark").status == 0
+    for more in (("--lookahead", "1"), ("--heal",)):
+        reads.clear()
+        result = cdec("sample", "-a", "words.arrow", "--method", "masked", "--prompt", "x", *more)
+        assert result.status == 0, result.stderr
+        assert reads == {"words.arrow": 1}
+    reads.clear()
+    assert cdec("check", "words.arrow", stdin=b"yes\n").status == 0
+    assert cdec("check", "words.arrow", "--explain", stdin=b"yes\n").status == 0
+    assert cdec("inspect", "words.arrow").status == 0
+    assert reads == {"words.arrow": 3}
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sample", "-a", "{}", "--prompt", "x", "--method", "masked"),
+        ("score", "-a", "{}", "-i", "t.txt", "--prompt", "x"),
+        ("check", "{}", "-i", "t.txt"),
+    ],
+)
+def test_copy_reads_artifacts_of_any_size_into_memory(
+    cdec: Runner, letters: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    Path("t.txt").write_text("a\n")
+    largest: list[int] = []
+    plain = artifact_read.contents_of
+
+    def noted(path: Path, limits: Any, copied_bytes: int) -> Any:
+        largest.append(copied_bytes)
+        return plain(path, limits, copied_bytes)
+
+    monkeypatch.setattr(artifact_read, "contents_of", noted)
+    typed = [word.format(letters) for word in words]
+    for copy in ((), ("--copy",)):
+        assert cdec(*typed, *copy).status == 0
+    assert largest == [artifact_read.COPIED_BYTES, sys.maxsize]
+
+
+# --- Compiling again what is there: nothing to do, or what differs.
+
+WORDS = "Paris\nRome\nOslo\n"
+GRAMMAR = 'start: "a"+\n'
+PAIRS = [("compile-set", "w.txt", WORDS), ("compile-grammar", "w.lark", GRAMMAR)]
+
+
+@pytest.mark.parametrize(("command", "name", "text"), PAIRS)
+def test_the_same_again_is_up_to_date(cdec: Runner, command: str, name: str, text: str) -> None:
+    Path(name).write_text(text)
+    first = cdec(command, name, "--json")
+    assert (first.status, first.records[0]["up_to_date"]) == (0, False)
+    before = Path("w.arrow").stat()
+    again = cdec(command, name)
+    assert (again.status, again.stdout) == (0, b"")
+    assert "w.arrow is up to date\nnext: cdec sample -a w.arrow --prompt " in again.stderr
+    (summary,) = cdec(command, name, "--json").records
+    said = first.records[0] | {"seconds": {}, "notices": [], "up_to_date": True}
+    assert summary == said
+    assert Path("w.arrow").stat().st_mtime_ns == before.st_mtime_ns
+    assert cdec(command, name, "--quiet").stderr == ""
+    forced = cdec(command, name, "--force", "--json")
+    assert (forced.status, forced.records[0]["up_to_date"]) == (0, False)
+    assert Path("w.arrow").stat().st_ino != before.st_ino
+
+
+@pytest.mark.parametrize(("command", "name", "text"), PAIRS)
+def test_the_same_content_elsewhere_is_the_same(
+    cdec: Runner, command: str, name: str, text: str
+) -> None:
+    Path(name).write_text(text)
+    assert cdec(command, name).status == 0
+    piped = cdec(command, "-", "-o", "w.arrow", stdin=text.encode())
+    assert (piped.status, "up to date" in piped.stderr) == (0, True)
+    other = cdec(command, "-", "-o", "w.arrow", stdin=text.encode() + b"\n")
+    assert (other.status, other.error_code) == (73, "E_EXISTS")
+    assert cdec(command, "-", "-o", "p.arrow", stdin=text.encode()).status == 0
+    assert "up to date" in cdec(command, name, "-o", "p.arrow").stderr
+
+
+@pytest.mark.parametrize(("command", "name", "text"), PAIRS)
+def test_another_content_is_named(cdec: Runner, command: str, name: str, text: str) -> None:
+    Path(name).write_text(text)
+    cdec(command, name)
+    before = Path("w.arrow").read_bytes()
+    Path(name).write_text(text.replace("a", "b"))
+    result = cdec(command, name)
+    assert (result.status, result.error_code, result.stdout) == (73, "E_EXISTS", b"")
+    assert "w.arrow exists and was compiled from another content of the source" in result.stderr
+    assert "--force" in result.stderr
+    assert Path("w.arrow").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--suffix", ">"), "with --suffix '', not '>'"),
+        (("--leading-space", "never"), "with --leading-space 'auto', not 'never'"),
+        (("--normalize", "nfc"), "with --normalize 'none', not 'nfc'"),
+        (("--bad-lines", "skip"), "with --bad-lines 'error', not 'skip'"),
+        (("--keep-empty",), "with another --keep-empty"),
+        (("--deny", "deny.txt"), "with another --deny"),
+        (("--tokenizer", "other.json"), "is for another tokenizer"),
+    ],
+)
+def test_what_differs_is_named(cdec: Runner, words: tuple[str, ...], said: str) -> None:
+    Path("w.txt").write_text(WORDS)
+    Path("deny.txt").write_text("Rome\n")
+    _other_tokenizer("other.json")
+    cdec("compile-set", "w.txt")
+    result = cdec("compile-set", "w.txt", *words)
+    assert (result.status, result.error_code) == (73, "E_EXISTS")
+    assert said in result.stderr
+    assert cdec("compile-set", "w.txt", *words, "--force").status == 0
+    assert "up to date" in cdec("compile-set", "w.txt", *words).stderr
+
+
+def test_what_changes_no_artifact_is_not_compared(cdec: Runner) -> None:
+    Path("w.txt").write_text(WORDS)
+    cdec("compile-set", "w.txt")
+    same = ("--memory-limit", "1GB", "--max-entities", "10")
+    assert "up to date" in cdec("compile-set", "w.txt", *same).stderr
+
+
+def test_options_of_grammars_and_what_they_import_are_compared(cdec: Runner) -> None:
+    Path("lib").mkdir()
+    Path("lib/words.lark").write_text('WORD: "a"\n')
+    Path("w.lark").write_text("%import .words.WORD\nstart: WORD\nother: WORD\n")
+    words = ("compile-grammar", "w.lark", "--allow-imports", "lib")
+    assert cdec(*words).status == 0
+    assert "up to date" in cdec(*words).stderr
+    assert "with --start left out, not 'other'" in cdec(*words, "--start", "other").stderr
+    assert "with --lexer left out, not 'basic'" in cdec(*words, "--lexer", "basic").stderr
+    Path("lib/words.lark").write_text('WORD: "b"\n')
+    assert "with another --allow-imports" in cdec(*words).stderr
+
+
+def test_formats_are_known_again(cdec: Runner) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"t": ["Paris"]}), "p.parquet")
+    Path("c.csv").write_text("t\nParis\n")
+    Path("z.txt.gz").write_bytes(gzip.compress(WORDS.encode()))
+    for source, words in (
+        ("p.parquet", ("--field", "t")),
+        ("c.csv", ("--field", "t")),
+        ("z.txt.gz", ()),
+    ):
+        assert cdec("compile-set", source, *words).status == 0
+        assert "up to date" in cdec("compile-set", source, *words).stderr
+    parquet.write_table(pyarrow.table({"t": ["Rome"]}), "p.parquet")
+    assert cdec("compile-set", "p.parquet", "--field", "t").error_code == "E_EXISTS"
+
+
+def test_what_is_there_and_cannot_be_compared_is_named(cdec: Runner, cities: Path) -> None:
+    Path("w.txt").write_text(WORDS)
+    Path("w.arrow").write_bytes(cities.read_bytes())
+    assert "does not say what it was made from" in _refused(cdec)
+    Path("w.arrow").write_text("mine")
+    assert "is no artifact that can be used" in _refused(cdec)
+    assert Path("w.arrow").read_text() == "mine"
+    Path("g.lark").write_text(GRAMMAR)
+    cdec("compile-grammar", "g.lark", "-o", "w.arrow", "--force")
+    assert "is a grammar, not a set" in _refused(cdec)
+    cdec("compile-set", "w.txt", "--force")
+    data = bytearray(Path("w.arrow").read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    Path("w.arrow").write_bytes(bytes(data))
+    assert "is no artifact that can be used" in _refused(cdec)
+
+
+def _refused(cdec: Runner) -> str:
+    result = cdec("compile-set", "w.txt")
+    assert (result.status, result.error_code) == (73, "E_EXISTS")
+    return result.stderr
+
+
+def _other_tokenizer(path: str) -> None:
+    """Write the embedded tokenizer with one token renamed."""
+    import json
+
+    from cdec.data.assets import embedded_model_path
+
+    found: Any = json.loads((embedded_model_path() / "tokenizer.json").read_text())
+    vocabulary = found["model"]["vocab"]
+    last = max(vocabulary, key=vocabulary.__getitem__)
+    merges = found["model"]["merges"]
+    joined = [
+        m for m in merges if (m if isinstance(m, str) else " ".join(m)).replace(" ", "") == last
+    ]
+    for merge in joined:
+        merges.remove(merge)
+    vocabulary[last + "Q"] = vocabulary.pop(last)
+    Path(path).write_text(json.dumps(found))

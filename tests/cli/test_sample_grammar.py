@@ -1,4 +1,4 @@
-"""cdec sample on grammars: every method, speculation, opportunistic masks, lookahead, healing."""
+"""Sampling under grammars, of texts that begin already too."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cdec.compilers import compile_grammar
-from tests.laws.rounding import near
+from cdec.compilers import compile_grammar, compile_set, set_constraint
+from cdec.samplers import sample
+from tests.cli.conftest import Result, Runner
+from tests.laws.rounding import near, near_records
 
-from .conftest import Result, Runner
-
-pytestmark = pytest.mark.usefixtures("loaded")
+# --- cdec sample on grammars: every method, speculation, opportunistic masks, lookahead, healing.
 
 GRAMMAR = """
 start: "{" name "," age "," tags "}"
@@ -57,6 +57,7 @@ def refused(result: Result) -> str:
     return result.stderr
 
 
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("method", ["greedy", "masked", "disc", "beam", "unconstrained"])
 def test_every_method_draws_from_a_grammar(cdec: Runner, person: Path, method: str) -> None:
     words = ("--method", method, "-n", "2", "--max-new-tokens", "80")
@@ -70,6 +71,7 @@ def test_every_method_draws_from_a_grammar(cdec: Runner, person: Path, method: s
         assert set(json.loads(record["text"])) == {"name", "age", "tags"}
 
 
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("method", ["greedy", "masked"])
 def test_speculation_changes_calls_and_no_text(
     cdec: Runner, person: Path, tmp_path: Path, method: str
@@ -93,6 +95,7 @@ def test_speculation_changes_calls_and_no_text(
     assert 0 < again.records[0]["acceptance_rate"] <= 1
 
 
+@pytest.mark.usefixtures("loaded")
 def test_a_place_where_counts_cannot_be_written_is_refused_before_the_run(
     cdec: Runner, person: Path, tmp_path: Path
 ) -> None:
@@ -102,6 +105,7 @@ def test_a_place_where_counts_cannot_be_written_is_refused_before_the_run(
         assert (run.status, run.error_code, run.stdout) == (74, "E_IO", b"")
 
 
+@pytest.mark.usefixtures("loaded")
 def test_counts_are_bound_to_artifact_and_file(
     cdec: Runner, person: Path, word: Path, tmp_path: Path
 ) -> None:
@@ -124,6 +128,7 @@ def test_counts_are_bound_to_artifact_and_file(
     assert (foreign.status, foreign.error_code) == (65, "E_TOKENIZER_MISMATCH")
 
 
+@pytest.mark.usefixtures("loaded")
 def test_counts_named_in_the_configuration_wait_for_speculation(
     cdec: Runner, person: Path, word: Path
 ) -> None:
@@ -135,6 +140,7 @@ def test_counts_named_in_the_configuration_wait_for_speculation(
     assert cdec("sample", "-a", person, *PROMPT, *words, *guess).error_code == "E_DATA"
 
 
+@pytest.mark.usefixtures("loaded")
 def test_opportunistic_greedy_is_greedy_without_weights(cdec: Runner, person: Path) -> None:
     words = ("sample", "-a", person, *PROMPT, "--method", "greedy", "--max-new-tokens", "60")
     (plain,) = cdec(*words).records
@@ -144,6 +150,7 @@ def test_opportunistic_greedy_is_greedy_without_weights(cdec: Runner, person: Pa
     assert quick["log_candidate_weight"] is None
 
 
+@pytest.mark.usefixtures("loaded")
 def test_opportunistic_draws_are_members_with_null_weights(cdec: Runner, person: Path) -> None:
     words = ("--method", "masked", "--opportunistic", "-n", "8", "--max-new-tokens", "80")
     records = cdec("sample", "-a", person, *PROMPT, *words).records
@@ -151,6 +158,7 @@ def test_opportunistic_draws_are_members_with_null_weights(cdec: Runner, person:
     assert {(r["log_weight"], r["log_mass"], r["ess"]) for r in records} == {(None, None, None)}
 
 
+@pytest.mark.usefixtures("loaded")
 def test_a_lookahead_is_noted_in_every_record(cdec: Runner, person: Path) -> None:
     words = ("sample", "-a", person, *PROMPT, "--method", "greedy", "--max-new-tokens", "80")
     (plain,) = cdec(*words).records
@@ -163,6 +171,7 @@ def test_a_lookahead_is_noted_in_every_record(cdec: Runner, person: Path) -> Non
     assert picked["lookahead"] == 3
 
 
+@pytest.mark.usefixtures("loaded")
 def test_healing_lets_a_longer_token_bridge_the_prompts_end(
     cdec: Runner, word: Path, embedded_model: Any
 ) -> None:
@@ -185,6 +194,7 @@ def test_healing_lets_a_longer_token_bridge_the_prompts_end(
     )
 
 
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
@@ -201,6 +211,7 @@ def test_sets_refuse_what_needs_a_grammar(
     assert option[0] in refused(cdec("sample", *PROMPT, "--method", "greedy", *option))
 
 
+@pytest.mark.usefixtures("loaded")
 def test_records_without_a_grammar_are_errors_beside_healed_ones(cdec: Runner) -> None:
     lines = b"".join(
         json.dumps({"id": i, "prompt": "One wo"} | own).encode() + b"\n"
@@ -214,6 +225,7 @@ def test_records_without_a_grammar_are_errors_beside_healed_ones(cdec: Runner) -
     assert "--heal needs a grammar" in bad["error"]["message"]
 
 
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize(
     "words",
     [
@@ -236,9 +248,148 @@ def test_contradictions_are_usage_errors(
     refused(cdec("sample", "-a", person, *PROMPT, *words))
 
 
+@pytest.mark.usefixtures("loaded")
 def test_resume_refuses_other_masks(cdec: Runner, word: Path) -> None:
     words = ("sample", "-a", word, *PROMPT, "--method", "greedy", "-o", "out.jsonl")
     assert cdec(*words, "--heal").status == 0
     assert cdec(*words, "--heal", "--resume").status == 0
     assert cdec(*words, "--resume").error_code == "E_RESUME_MISMATCH"
     assert cdec(*words, "--heal", "--lookahead", "1", "--resume").error_code == "E_RESUME_MISMATCH"
+
+
+# --- Begun answers on the command line: --prefill, a field, the assistant's last message.
+
+ASKED = "What is the capital of France?"
+JSON = 'start: "{" "\\"action\\"" ":" VALUE "}"\nVALUE: /"[a-z]{1,8}"/\n%ignore " "\n'
+
+
+def _jsonl(*records: dict[str, object]) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+@pytest.fixture
+def action(tmp_path: Path, embedded_model: Any) -> Path:
+    """A grammar of one member's JSON objects."""
+    from cdec.compilers import compile_grammar
+
+    path = tmp_path / "action.arrow"
+    compile_grammar(JSON, embedded_model.vocabulary, path)
+    return path
+
+
+@pytest.mark.usefixtures("loaded")
+def test_three_ways_to_begin_an_answer_are_one(cdec: Runner, cities: Path) -> None:
+    words = ("sample", "-a", cities, "-n", "4", "--method")
+    asked = {"role": "user", "content": ASKED}
+    ways = {
+        "field": {"id": 1, "prompt": ASKED, "prefill": "Pa"},
+        "messages": {"id": 1, "messages": [asked, {"role": "assistant", "content": "Pa"}]},
+    }
+    for method in ("disc", "exact", "greedy", "masked", "beam", "smc", "asap"):
+        option = cdec(*words, method, "--prefill", "Pa", stdin=_jsonl({"id": 1, "prompt": ASKED}))
+        assert option.status == 0
+        for record in option.records:
+            assert record["prefill"] == "Pa"
+            if record["finish_reason"] == "complete":  # a beam may find fewer texts
+                assert record["text"].startswith("Paris") and record["valid"]
+        for own in ways.values():
+            # A record's own beginning wins.
+            assert cdec(*words, method, stdin=_jsonl(own)).records == option.records
+            other = cdec(*words, method, "--prefill", "Ro", stdin=_jsonl(own))
+            assert other.records == option.records
+
+
+@pytest.mark.usefixtures("loaded")
+def test_an_object_goes_on_as_the_member_that_is_begun(cdec: Runner, action: Path) -> None:
+    words = ("sample", "-a", action, "--prompt", "Do: ", "--prefill", '{"acti', "-n", "3")
+    for record in cdec(*words, "--method", "masked").records:
+        assert record["text"].startswith('{"action"') and record["valid"]
+        assert record["prefill"] == '{"acti'
+
+
+@pytest.mark.usefixtures("loaded")
+def test_mass_and_score_know_it(cdec: Runner, cities: Path) -> None:
+    line = {"id": 1, "prompt": ASKED, "text": "Paris, Texas"}
+    words = ("-a", cities, "--prefill", "Par")
+    (mass,) = cdec("mass", *words, stdin=_jsonl(line)).records
+    (whole,) = cdec("mass", "-a", cities, stdin=_jsonl(line)).records
+    (score,) = cdec("score", *words, stdin=_jsonl(line)).records
+    own = _jsonl({**line, "prefill": "Par"})
+    assert cdec("score", "-a", cities, stdin=own).records == [score]
+    assert score["member"] and score["valid"] and score["text"] == "Paris, Texas"
+    assert mass["log_mass_lower"] - 1e-6 <= mass["log_mass"] <= mass["log_mass_upper"] + 1e-6
+    assert score["log_mass_lower"] <= mass["log_mass_upper"] + 1e-6
+    assert mass["mass"] != whole["mass"]
+    (drawn,) = cdec("sample", *words, "--method", "greedy", stdin=_jsonl(line)).records
+    again = _jsonl({"id": 1, "prompt": ASKED, **{k: drawn[k] for k in ("text", "token_ids")}})
+    (scored,) = cdec("score", *words, stdin=again).records
+    assert scored["logprob"] == near(drawn["logprob"], 1 + len(drawn["token_ids"]))
+    other = _jsonl({**line, "text": "Rome"})
+    assert cdec("score", *words, stdin=other).records[0]["member"] is False
+
+
+@pytest.mark.usefixtures("loaded")
+def test_what_nothing_begins_with_is_the_records_error(cdec: Runner, cities: Path) -> None:
+    data = _jsonl(
+        {"id": 1, "prompt": ASKED, "prefill": "Pax"}, {"id": 2, "prompt": ASKED, "prefill": ""}
+    )
+    result = cdec("sample", "-a", cities, "--method", "greedy", stdin=data)
+    bad, good = result.records
+    assert result.status == 3 and "prefill" not in good
+    assert (bad["error"]["code"], bad["error"]["byte"]) == ("E_PREFILL", 2)
+    assert bad["error"]["allowed"]
+
+
+@pytest.mark.usefixtures("loaded")
+def test_it_needs_a_constraint_and_stands_once(cdec: Runner, cities: Path) -> None:
+    free = cdec("sample", "--method", "unconstrained", "--prompt", "a", "--prefill", "b")
+    assert free.records[0]["error"]["code"] == "E_FIELD"
+    answer = {"role": "assistant", "content": "P"}
+    twice = {"id": 1, "messages": [{"role": "user", "content": "a"}, answer], "prefill": "P"}
+    (record,) = cdec("sample", "-a", cities, stdin=_jsonl(twice)).records
+    assert record["error"]["field"] == "prefill"
+
+
+@pytest.mark.usefixtures("loaded")
+def test_free_draws_are_judged_with_it(cdec: Runner, cities: Path) -> None:
+    words = ("sample", "-a", cities, "--method", "unconstrained", "-n", "8", "--prefill", "Pari")
+    records = cdec(*words, "--prompt", ASKED).records
+    assert all("Pari" in record["text"] for record in records)
+    assert any(record["valid"] and record["text"] == "Paris" for record in records)
+
+
+# --- What ``cdec sample`` draws, ``cdec.samplers.sample`` draws: same texts, seeds and fields.
+
+CITIES = ["Paris", "Lyon", "New York", "New York City", "Rome"]
+PROMPTS = [
+    "The capital of France is",
+    "What is the capital of France?",
+    "The capital of France is",
+]
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize(
+    ("method", "options", "words"),
+    [
+        ("disc", {"K": 2, "temperature": 0.7}, ("--K", "2", "--temperature", "0.7")),
+        ("exact", {"max_draws": 50, "top_k": 40}, ("--max-draws", "50", "--top-k", "40")),
+        ("masked", {"top_p": 0.9}, ("--top-p", "0.9")),
+    ],
+)
+def test_draws_are_those_of_the_command_line(
+    method: str,
+    options: dict[str, Any],
+    words: tuple[str, ...],
+    cdec: Runner,
+    embedded_model: Any,
+) -> None:
+    compile_set(CITIES, embedded_model.vocabulary, "cities.arrow")
+    prompts = [word for prompt in PROMPTS for word in ("--prompt", prompt)]
+    all_words = ("-a", "cities.arrow", "-n", 4, "--seed", 5, *prompts, "--method", method, *words)
+    result = cdec("sample", *all_words)
+    cities = set_constraint(CITIES, embedded_model.vocabulary)
+    found = sample(embedded_model, cities, PROMPTS, method=method, n=4, seed=5, **options)
+    ours = [json.loads(json.dumps(each.to_json())) for drawn in found for each in drawn]
+    assert result.status == 0, result.stderr
+    assert ours == near_records(result.records)

@@ -1,9 +1,12 @@
-"""cdec score end to end: samples and texts in, probabilities, weights and bounds out."""
+"""The commands score and retokenize."""
 
 from __future__ import annotations
 
 import json
 import math
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,12 @@ import pytest
 
 from cdec.cli.score import pooled
 from cdec.compilers import compile_grammar
+from cdec.core.record_fields import fields_of
 from cdec.integrations.records.tasks import Task
+from tests.cli.conftest import Runner
 from tests.laws.rounding import near
 
-from .conftest import Runner
+# --- cdec score end to end: samples and texts in, probabilities, weights and bounds out.
 
 PLAIN = ["text", "token_ids", "tokens", "scored_text", "logprob", "perplexity", "events"]
 HELD = ["log_z_sum", "log_masked", "member", "valid"]
@@ -256,3 +261,243 @@ def test_and_narrows_what_counts_as_a_member(cdec: Runner, letters: Path) -> Non
         assert cdec(*words, stdin=row).records[0]["member"] is True
         (both,) = cdec(*words, "--and", some, stdin=row).records
         assert both["member"] is member
+
+
+# --- cdec score: which fields come out, bad records, options that are refused.
+
+
+def test_fields_are_chosen_and_misspelt_ones_refused(cdec: Runner, letters: Path) -> None:
+    words = ("score", "-a", letters, "--prompt", "x")
+    (record,) = cdec(*words, "--fields", "member,text", stdin=b"a\n").records
+    assert record == {"member": True, "text": "a"}
+    assert list(record) == ["member", "text"]
+    wrong = cdec(*words, "--fields", "probability_lowr", stdin=b"a\n")
+    assert (wrong.status, wrong.stdout) == (2, b"")
+    assert "probability_lower" in wrong.stderr
+    assert cdec(*words, "--fields", ",", stdin=b"a\n").status == 2
+    (whole,) = cdec(*words, stdin=jsonl({"id": 1, "index": 2, "token_ids": [0, 0]})).records
+    assert set(whole) <= set(fields_of("score"))
+    # The field of the text is another matter.
+    (named,) = cdec(*words, "--field", "name", stdin=b'{"name": "a"}\n').records
+    assert named["text"] == "a"
+
+
+def test_bad_records_become_errors_in_their_place(cdec: Runner, letters: Path) -> None:
+    lines = (
+        b'a\n\xff\xfe\xfd\n{"title": 1}\n{"id": "x", "text": 3}\n{"id": 1, "token_ids": [9]}\n'
+        b'{"id": 2, "error": {"code": "E_X"}}\n{"id": 3, "text": "b", "token_ids": [0]}\n'
+        b'{"id": 4, "token_ids": [0, 1.5]}\n{"id": 5, "text": "a", "index": "0"}\n'
+        b'{"id": 6, "text": "a", "prompt": "p", "messages": [{"role": "user", "content": "c"}]}\n'
+        b'{"id": 7, "text": "a", "token_ids": null}\n{"text": '
+    )
+    words = ("score", "-a", letters, "--prompt", "x")
+    result = cdec(*words, stdin=lines)
+    assert result.status == 3
+    codes = [record.get("error", {}).get("code") for record in result.records]
+    assert codes == [None, "E_ENCODING", *["E_FIELD"] * 8, None, "E_JSON"]
+    names = [record.get("id") for record in result.records]
+    assert names == [None, "line 2", "line 3", "x", 1, 2, 3, 4, 5, 6, 7, "line 12"]
+    hints = [record["error"].get("hint") for record in result.records[2:10]]
+    assert all(hints)
+    strict = cdec(*words, "--strict", stdin=lines)
+    assert (strict.status, strict.error_code) == (65, "E_ENCODING")
+    long = cdec(*words, "--max-line-bytes", "5", stdin=b"x" * 11 + b"\na\n")
+    assert [r.get("error", {}).get("code") for r in long.records] == ["E_LINE_TOO_LONG", None]
+
+
+@pytest.mark.usefixtures("loaded")
+def test_a_text_beyond_the_context_is_an_error(cdec: Runner) -> None:
+    result = cdec("score", "--prompt", "x", stdin=b"0 1 " * 3000)
+    assert result.status == 3
+    assert result.records[0]["error"]["code"] == "E_CONTEXT_LENGTH"
+
+
+def test_an_empty_file_is_told(cdec: Runner, letters: Path) -> None:
+    Path("empty.jsonl").write_bytes(b"\n")
+    result = cdec("score", "-a", letters, "--prompt", "x", "-i", "empty.jsonl")
+    assert (result.status, result.stdout) == (0, b"")
+    assert "W_NO_INPUT" in result.stderr
+
+
+def test_an_artifact_of_another_model_is_refused(cdec: Runner, letters: Path, cities: Path) -> None:
+    result = cdec("score", "-a", cities, "--prompt", "x", stdin=b"a\n")
+    assert (result.status, result.error_code) == (65, "E_TOKENIZER_MISMATCH")
+    assert result.stdout == b""
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("-i", "none.txt"), 66),
+        (("-a", "none.arrow"), 66),
+        (("--prompts", "none.jsonl"), 66),
+        (("--batch-size", "0"), 2),
+        (("--max-line-bytes", "0"), 2),
+        (("--temperature", "0"), 2),
+        (("--candidates", "-1"), 2),
+        (("--max-new-tokens", "3"), 2),
+        (("--candidates", "3"), 2),
+        (("--seed", "3"), 2),
+        (("--heal",), 2),
+        (("--prompts", "-"), 2),
+        (("--prompt", "x", "--prompts", "a.jsonl"), 2),
+        (("--constraint", "nothing"), 2),
+        (("--no-ends",), 2),
+    ],
+)
+def test_bad_options_are_refused(cdec: Runner, words: tuple[str, ...], status: int) -> None:
+    result = cdec("score", *words)
+    assert (result.status, result.stdout) == (status, b"")
+    assert result.error_code
+
+
+def test_options_that_need_the_other_kind_are_refused(cdec: Runner, letters: Path) -> None:
+    words = ("score", "-a", letters, "--prompt", "x")
+    for more in (("--no-end",), ("--heal",), ("--lookahead", "1"), ("--seed", "1")):
+        result = cdec(*words, *more, stdin=b"a\n")
+        assert (result.status, result.error_code) == (2, "E_USAGE")
+
+
+# --- cdec retokenize end to end: lines and records in, spellings with perplexities out.
+
+KEYS = [
+    "text",
+    "token_ids",
+    "tokens",
+    "logprob",
+    "perplexity",
+    "canonical_token_ids",
+    "canonical_logprob",
+    "canonical_perplexity",
+]
+TEXTS = ["The capital of France is Paris.", '{"name": "Ada", "age": 36}', "  two  spaces\t"]
+LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS).encode()
+PROMPT = ("--prompt", "Question: ")
+
+
+@pytest.mark.usefixtures("loaded")
+def test_texts_are_spelt_in_the_tokens_the_model_prefers(cdec: Runner, embedded_model: Any) -> None:
+    result = cdec("retokenize", *PROMPT, stdin=LINES)
+    assert (result.status, result.stderr) == (0, "")
+    assert [record["text"] for record in result.records] == TEXTS
+    vocabulary = embedded_model.vocabulary
+    for record in result.records:
+        assert list(record) == KEYS
+        assert vocabulary.decode(record["token_ids"]).decode() == record["text"]
+        assert "".join(record["tokens"]) == record["text"]
+        assert record["canonical_token_ids"] == vocabulary.encode([record["text"]])[0]
+        n = len(record["token_ids"])
+        assert record["perplexity"] == pytest.approx(math.exp(-record["logprob"] / n))
+        _follows_the_model(record, embedded_model)
+
+
+def _follows_the_model(record: dict[str, Any], model: Any) -> None:
+    """Each token is the most probable prefix of the rest; and the sum is the log probability."""
+    vocabulary = model.vocabulary
+    root = model.prefill(["Question: "])
+    context, left, total = root, record["text"].encode(), 0.0
+    for token in record["token_ids"]:
+        row = model.next_logprobs(context)[0].double().numpy()
+        fitting = [
+            t for t, text in enumerate(vocabulary.token_bytes) if text and left.startswith(text)
+        ]
+        assert row[token] == near(float(max(row[fitting])), 1)
+        total += row[token]
+        left = left.removeprefix(vocabulary.token_bytes[token])
+        context = model.advance(context, [token])
+    assert total == near(record["logprob"], len(record["token_ids"]))
+    model.release(root)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_records_bring_ids_and_prompts(cdec: Runner) -> None:
+    lines = (
+        json.dumps({"id": 7, "title": TEXTS[0], "prompt": "Answer: "}) + "\n" + TEXTS[0] + "\n"
+    ).encode()
+    first, second = cdec("retokenize", *PROMPT, "--field", "title", stdin=lines).records
+    assert list(first) == ["id", *KEYS]
+    assert first["id"] == 7
+    (alone,) = cdec("retokenize", "--prompt", "Answer: ", stdin=TEXTS[0].encode()).records
+    assert first["logprob"] == near(alone["logprob"], len(alone["token_ids"]))
+    assert first["logprob"] != pytest.approx(second["logprob"], abs=1e-2)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_the_end_is_an_event_where_it_is_asked_for(cdec: Runner) -> None:
+    (plain,) = cdec("retokenize", *PROMPT, stdin=TEXTS[0].encode()).records
+    (ended,) = cdec("retokenize", *PROMPT, "--end", stdin=TEXTS[0].encode()).records
+    assert ended["token_ids"] == plain["token_ids"]
+    assert ended["logprob"] < plain["logprob"]
+    n = len(ended["token_ids"]) + 1
+    assert ended["perplexity"] == pytest.approx(math.exp(-ended["logprob"] / n))
+
+
+@pytest.mark.usefixtures("loaded")
+def test_the_batch_size_changes_no_spelling(cdec: Runner, tmp_path: Path) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_bytes(LINES)
+    together = cdec("retokenize", *PROMPT, "-i", path).records
+    alone = cdec("retokenize", *PROMPT, "-i", path, "--batch-size", "1").records
+    assert [r["token_ids"] for r in together] == [r["token_ids"] for r in alone]
+    for a, b in zip(together, alone, strict=True):
+        assert a["logprob"] == near(b["logprob"], len(b["token_ids"]))
+
+
+@pytest.mark.usefixtures("loaded")
+def test_retokenize_makes_errors_of_bad_records_in_their_place(cdec: Runner) -> None:
+    lines = b'ok\n\xff\xfe\xfd\n{"title": 1}\n{"id": "x", "text": 3}\n{"text": "fine"}\n{"text": '
+    result = cdec("retokenize", *PROMPT, stdin=lines)
+    assert result.status == 3
+    codes = [record.get("error", {}).get("code") for record in result.records]
+    assert codes == [None, "E_ENCODING", "E_FIELD", "E_FIELD", None, "E_JSON"]
+    assert [record.get("id") for record in result.records] == [
+        None,
+        "line 2",
+        "line 3",
+        "x",
+        None,
+        "line 6",
+    ]
+    strict = cdec("retokenize", *PROMPT, "--strict", stdin=lines)
+    assert (strict.status, strict.error_code) == (65, "E_ENCODING")
+
+
+@pytest.mark.usefixtures("loaded")
+def test_overlong_lines_are_errors_in_their_place(cdec: Runner) -> None:
+    result = cdec("retokenize", *PROMPT, "--max-line-bytes", "10", stdin=b"x" * 11 + b"\nshort\n")
+    assert result.status == 3
+    assert result.records[0]["error"]["code"] == "E_LINE_TOO_LONG"
+    assert result.records[1]["text"] == "short"
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_the_example_of_the_help_gives_one_record(cdec: Runner) -> None:
+    shown = cdec("retokenize", "--help").stdout.decode()
+    line = next(line for line in shown.splitlines() if "| jq" in line and "echo" in line)
+    made, options = line.split("| cdec retokenize")
+    lines = subprocess.run(["sh", "-c", made], capture_output=True, check=True).stdout
+    result = cdec("retokenize", *shlex.split(options), stdin=lines)
+    assert [record["text"] for record in result.records] == ['{"name": "Ada"}']
+
+
+@pytest.mark.usefixtures("loaded")
+def test_retokenize_takes_no_text_beyond_the_context(cdec: Runner) -> None:
+    result = cdec("retokenize", *PROMPT, stdin=b"0 1 " * 3000)
+    assert result.records[0]["error"]["code"] == "E_CONTEXT_LENGTH"
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("-i", "none.txt"), 66),
+        (("--batch-size", "0"), 2),
+        (("--batch-size", str(2**64)), 2),
+        (("--max-line-bytes", "0"), 2),
+    ],
+)
+def test_bad_options_of_retokenize_are_refused(
+    cdec: Runner, words: tuple[str, ...], status: int
+) -> None:
+    assert cdec("retokenize", *words).status == status

@@ -18,10 +18,10 @@ from cdec.core.schemas.schema_constraint import SchemaConstraint
 from tests.benchmarks.grammars.fresh_workloads import fresh_workloads
 from tests.benchmarks.grammars.workloads import workloads
 from tests.conftest import shared_folder
-from tests.core.grammars.engine.engine_cases import case, constraint_of
+from tests.core.grammars.engine.plain_engine import case, constraint_of
+from tests.core.grammars.test_grammar_session import every_short_text, overlapping_grammar
 from tests.core.grammars.test_indentation import SMALL
 from tests.core.grammars.test_indentation import constraint_of as indented
-from tests.core.grammars.test_stepping import every_short_text, overlapping_grammar
 from tests.core.schemas.programs import metadata_for
 from tests.core.schemas.random_programs import pieces, random_program
 from tests.laws.grammar_cases import compiled

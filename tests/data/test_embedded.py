@@ -1,16 +1,23 @@
-"""What ships with the package: both models, their prompts and entity lists."""
+"""Data that ships, public names, ids of records."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cdec.core.errors import InputMissingError
+import cdec.data
+from cdec.core.errors import DuplicateIdError, InputMissingError
+from cdec.core.seeds import content_id
 from cdec.data.assets import EMBEDDED, embedded_model_path, entity_list, evaluation_prompts
+from cdec.data.ids import IdRegistry, id_key
 from tools.training import evaluation
+
+# --- What ships with the package: both models, their prompts and entity lists.
 
 MEBIBYTE = 1 << 20
 # Measured shares are in MODEL_CARD.md; these leave room for other versions of torch.
@@ -204,3 +211,55 @@ def test_unknown_name_says_what_is_present(find: Any) -> None:
     with pytest.raises(InputMissingError, match=r"present: .*(target|facts)") as caught:
         find("nothing")
     assert caught.value.hint
+
+
+# --- The names of ``cdec.data`` are all there, and cost nothing before they are used.
+
+
+def test_every_public_name_can_be_imported() -> None:
+    for name in cdec.data.__all__:
+        assert getattr(cdec.data, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = cdec.data.nonsense
+
+
+def test_importing_the_folder_imports_nothing_heavy() -> None:
+    code = (
+        "import cdec.data, sys;"
+        "assert not {'numpy', 'orjson', 'pyarrow', 'torch'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- Ids: hashes of content that do not depend on how it is written, and duplicates found.
+
+
+def test_content_id_ignores_order_of_keys() -> None:
+    assert content_id({"a": 1, "b": [2]}) == content_id({"b": [2], "a": 1})
+    assert content_id({"a": 1}) != content_id({"a": 1.0})
+    assert content_id("é") == content_id("é".encode())
+
+
+def test_content_id_is_stable_across_versions() -> None:
+    # Other values would break the resuming of old outputs.
+    assert content_id("a") == "ca978112ca1bbdca"
+    assert content_id({"prompt": "a", "n": 1}) == "0e3abf3afd259232"
+
+
+def test_a_record_of_a_prompt_alone_is_known_by_its_text() -> None:
+    assert content_id({"prompt": "a"}) == content_id("a")
+    assert content_id({"prompt": "a", "n": 1}) != content_id("a")
+    assert content_id({"prompt": ["a"]}) != content_id({"prompt": "a"})
+
+
+def test_number_and_text_are_different_ids() -> None:
+    assert id_key(1) != id_key("1")
+    assert len(id_key("x" * 10_000)) == 16
+
+
+def test_generated_id_steers_clear_of_an_explicit_one() -> None:
+    ids = IdRegistry()
+    ids.explicit(content_id("a"), "x", 1)
+    assert ids.generated("a", 2) == content_id("a") + "-1"
+    with pytest.raises(DuplicateIdError, match=r"line 3 has the id .* of line 2"):
+        ids.explicit(content_id("a") + "-1", "x", 3)

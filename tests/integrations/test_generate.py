@@ -23,7 +23,7 @@ from tests.core.models.tiny_models import VOCABULARY, tiny_module
 from tests.integrations.toy_modules import toy_module, widened
 from tests.laws.gtest import g_test
 from tests.laws.rounding import near
-from tests.laws.toys import Toy, toy_b, toy_set
+from tests.laws.worlds import Toy, toy_b, toy_set
 from tests.samplers import enumeration
 
 PAD = 1

@@ -23,7 +23,7 @@ from tests.cli.conftest import Runner
 from tests.cli.conftest import cdec as cdec
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
-from tests.laws.toys import toy_b
+from tests.laws.worlds import toy_b
 from tests.samplers import enumeration
 
 CITIES = ["Berlin", "Lyon", "Oslo", "Paris", "Rome"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from transformers import GenerationConfig, GenerationMixin, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 
-from tests.laws.toys import Probabilities, Row, Toy
+from tests.laws.worlds import Probabilities, Row, Toy
 
 
 class ToyModule(PreTrainedModel, GenerationMixin):

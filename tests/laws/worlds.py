@@ -1,17 +1,32 @@
-"""Random worlds: a tabular model and a set each, of many sizes, some with rare heavy members.
-
-In such a world masked decoding hardly ever draws most of the valid mass: one member begins with a
-token that is rare and goes on surely, as in a question where "yes please" comes easily and "maybe"
-is what the model means, while the others begin easily and end hardly ever.
-"""
+"""Worlds to test laws in: vocabularies, tabular models, constraints."""
 
 from __future__ import annotations
+
+import decimal
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.models.tabular import TabularModel
+from cdec.core.sets.members import SetMembers
+from cdec.core.sets.rows import SetRows
+from cdec.core.sets.set_constraint import SetConstraint
+from cdec.core.sets.trie import build_trie
 from cdec.core.tokens.vocabulary import Vocabulary
-from tests.laws.toys import Row, Toy
+
+# --- Random worlds: a tabular model and a set each, of many sizes, some with rare heavy members.
+#
+# In such a world masked decoding hardly ever draws most of the valid mass: one member begins with a
+# token that is rare and goes on surely, as in a question where "yes please" comes easily and
+# "maybe"
+# is what the model means, while the others begin easily and end hardly ever.
 
 
 def yes_please() -> Toy:
@@ -122,3 +137,373 @@ def _members(rng: np.random.Generator, size: int, longest: int) -> list[Row]:
     count = int(np.exp(rng.uniform(0, np.log(300))))
     lengths = rng.integers(1, longest + 1, size=count).tolist()
     return sorted({tuple(rng.integers(0, size, size=n).tolist()) for n in lengths})
+
+
+# --- Toy models and sets with known laws: the design's toys A and B, and sets given by token
+# rows.
+
+Row = tuple[int, ...]
+Probabilities = Callable[[Row], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Member texts and their rows, as a dictionary: no code shared with the text index."""
+
+    texts: Mapping[bytes, NDArray[np.int64]]
+    heads: tuple[bytes, ...] = (b"",)
+    tail: bytes = b""
+    prefix: bytes | None = None
+
+    @property
+    def empty_head(self) -> bytes:
+        """Return what precedes the empty member."""
+        return self.heads[0] if self.prefix is None else self.prefix
+
+    def lookup(self, text: bytes) -> NDArray[np.int64]:
+        """Return the rows of ``text``."""
+        return self.texts.get(text, np.zeros(0, np.int64))
+
+
+def toy_set(
+    rows: Iterable[Sequence[int]],
+    vocabulary: Vocabulary,
+    *,
+    ends_itself: bool = False,
+    head: bytes = b"",
+    tail: bytes = b"",
+    prefix: bytes | None = None,
+) -> SetConstraint:
+    """Return the set of these token rows (forced prefix and suffix included).
+
+    ``prefix``: ``head`` without the set's own leading space; None where it has none.
+    """
+    ordered = sorted({tuple(row) for row in rows})
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in ordered])])
+    texts: dict[bytes, list[int]] = {}
+    for number, row in enumerate(ordered):
+        text = vocabulary.decode(row).removeprefix(head).removesuffix(tail)
+        texts.setdefault(text, []).append(number)
+    table = TextTable({t: np.array(n) for t, n in texts.items()}, (head,), tail, prefix)
+    columns = {
+        "source_offsets": np.arange(len(ordered) + 1),
+        "source_lines": np.arange(1, len(ordered) + 1),
+        "id_offsets": np.zeros(0, np.int64),
+        "id_bytes": np.zeros(0, np.uint8),
+    }
+    members = SetMembers.from_mapping(columns, table, "none")
+    flat = np.array([token for row in ordered for token in row], np.int32)
+    arrays = build_trie(flat, offsets, vocabulary.size)
+    return SetConstraint(SetRows(arrays, vocabulary, members), ends_itself=ends_itself)
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A tabular model and a set of rows.
+
+    Attributes:
+        members: The rows of S, in the order of the design's tables.
+    """
+
+    vocabulary: Vocabulary
+    probabilities: Probabilities
+    members: list[Row]
+    ends_itself: bool = False
+    constraint: SetConstraint = field(init=False)
+
+    def __post_init__(self) -> None:
+        made = toy_set(self.members, self.vocabulary, ends_itself=self.ends_itself)
+        object.__setattr__(self, "constraint", made)
+
+    def model(self) -> TabularModel:
+        """Return a fresh model."""
+        return TabularModel(self.probabilities, self.vocabulary)
+
+
+_BINARY = Vocabulary([b"0", b"1", b""], eos_token_ids=[2], special_token_ids=[2])
+_LETTERS = Vocabulary([b"a", b"b", b"c", b""], eos_token_ids=[3], special_token_ids=[3])
+
+
+def toy_a() -> Toy:
+    """ASAp's Example 1: binary strings of length 5, {00000} and all that begin with 1."""
+
+    def probabilities(prefix: Row) -> NDArray[np.float64]:
+        if len(prefix) < 5:
+            return np.array([0.45, 0.55, 0.0])
+        end = 1.0 if prefix[-1] == 1 else 1e-8
+        return np.array([0.45 * (1 - end), 0.55 * (1 - end), end])
+
+    ones = [(1, *rest) for rest in itertools.product((0, 1), repeat=4)]
+    return Toy(_BINARY, probabilities, [(0, 0, 0, 0, 0), *ones])
+
+
+def toy_b() -> Toy:
+    """Six strings over a, b, c, of which some are prefixes of others."""
+
+    def probabilities(prefix: Row) -> NDArray[np.float64]:
+        h = 0
+        for token in prefix:
+            h = (5 * h + token + 1) % 23
+        weights = np.array([1.0 + ((h * (t + 2) + 3 * t) % 7) for t in range(4)])
+        return weights / weights.sum()
+
+    members = ["a", "ab", "abc", "bac", "cb", "cbb"]
+    return Toy(
+        _LETTERS, probabilities, [tuple(b"abc".index(c) for c in m.encode()) for m in members]
+    )
+
+
+def random_toy(seed: int, *, ends_itself: bool = False) -> Toy:
+    """A random set of up to 8 rows over 4 tokens and a random model with two end ids."""
+    rng = np.random.default_rng(seed)
+    size = 6
+    vocabulary = Vocabulary(
+        [bytes([97 + t]) for t in range(4)] + [b"", b""], eos_token_ids=[4, 5], width=size + 1
+    )
+    rows: set[Row] = set()
+    while len(rows) < int(rng.integers(1, 9)):
+        rows.add(tuple(rng.integers(0, 4, size=int(rng.integers(1, 5))).tolist()))
+    members = sorted(rows)
+    if ends_itself:  # No row may be a prefix of another: each gets an end of its own.
+        members = sorted({(*(t % 3 for t in row), 3) for row in members})
+
+    def probabilities(prefix: Row) -> NDArray[np.float64]:
+        own = np.random.default_rng([seed, 7, *prefix])
+        weights = own.exponential(size=size + 1) ** 2 + 1e-3
+        weights[own.random(size + 1) < 0.1] = 0.0
+        weights[4] += 1e-3
+        return weights / weights.sum()
+
+    return Toy(vocabulary, probabilities, members, ends_itself)
+
+
+# --- Worlds of tiny mass: models given by logits, sets, and their laws in decimal arithmetic.
+#
+# log P(S) goes down to -5,000 and siblings may lie 2,000 nats apart, where a probability is no
+# float.
+# Enumeration is in decimals of 40 digits and hardly bounded exponents; only logs become floats.
+
+Logits = Callable[[Row], NDArray[np.float64]]
+_DIGITS = decimal.Context(prec=40, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+_NONE = Decimal("-Infinity")
+
+
+class LogitModel(TabularModel):
+    """A tabular model given by logits, which need not be normalised; on the host or a device."""
+
+    def __init__(self, logits: Logits, vocabulary: Vocabulary, device: str = "cpu") -> None:
+        super().__init__(logits, vocabulary)
+        self._logits = logits
+        self.device = device
+
+    def _forward(self, nodes: NDArray[np.int64]) -> Any:
+        rows = [self._logits(tuple(self._tree.tokens(node))) for node in nodes.tolist()]
+        scores = np.array(rows, np.float64).reshape(len(nodes), self.vocabulary.width)
+        self._count(nodes, 1, 1)
+        if self.device == "cpu":
+            return scores
+        import torch
+
+        return torch.tensor(scores).to(self.device.removeprefix("torch:"))
+
+
+@dataclass(frozen=True)
+class TinyWorld:
+    """Logits and a set of rows, of which one may be the beginning of another.
+
+    Attributes:
+        logits: From a prefix to float64[V]; -inf where the model rules a token out.
+        members: The rows of S; each takes an end event.
+    """
+
+    vocabulary: Vocabulary
+    logits: Logits
+    members: list[Row]
+    _known: dict[Row, list[Decimal]] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def constraint(self) -> SetConstraint:
+        """The set."""
+        return toy_set(self.members, self.vocabulary)
+
+    def model(self, device: str = "cpu") -> LogitModel:
+        """Return a fresh model."""
+        return LogitModel(self.logits, self.vocabulary, device)
+
+    def log_p(self, row: Row) -> float:
+        """Return log P of a text, its end event included."""
+        return float(self._log_p(row))
+
+    @cached_property
+    def log_mass(self) -> float:
+        """log P(S)."""
+        return float(_log_sum(self._log_p(row) for row in self.members))
+
+    @cached_property
+    def target(self) -> Mapping[Row, float]:
+        """Q = P(. | S) by member; what is below the smallest float is 0."""
+        total = _log_sum(self._log_p(row) for row in self.members)
+        return {row: float(_DIGITS.exp(self._log_p(row) - total)) for row in self.members}
+
+    def log_x(self, row: Row) -> float:
+        """Return the weight of a member that masked decoding gives: the sum of log Z."""
+        prefixes = [row[:depth] for depth in range(len(row) + 1)]
+        return float(sum(self._log_z(prefix) for prefix in prefixes))
+
+    def log_masked(self, row: Row) -> float:
+        """Return the log probability that masked decoding gives a member."""
+        return self.log_p(row) - self.log_x(row)
+
+    def log_step(self, prefix: Row, token: int) -> float:
+        """Return log P of a token after a prefix."""
+        return float(self._log_step(prefix, token))
+
+    def log_truncated(self, limit: int) -> float:
+        """Return the log of the mass of the members longer than ``limit``."""
+        return float(_log_sum(self._log_p(row) for row in self.members if len(row) > limit))
+
+    def _log_p(self, row: Row) -> Decimal:
+        with decimal.localcontext(_DIGITS):
+            steps = [self._log_step(row[:i], token) for i, token in enumerate(row)]
+            return sum(steps, self._log_end(row))
+
+    def _log_z(self, prefix: Row) -> Decimal:
+        longer = [row for row in self.members if row[: len(prefix)] == prefix and row != prefix]
+        following = sorted({row[len(prefix)] for row in longer})
+        events = [self._log_step(prefix, token) for token in following]
+        return _log_sum([*events, self._log_end(prefix)] if prefix in self.members else events)
+
+    def _log_end(self, prefix: Row) -> Decimal:
+        return _log_sum(self._log_step(prefix, end) for end in self.vocabulary.eos_token_ids)
+
+    def _log_step(self, prefix: Row, token: int) -> Decimal:
+        if prefix not in self._known:
+            logits = [Decimal(value) for value in self.logits(prefix).tolist()]
+            total = _log_sum(logits)
+            with decimal.localcontext(_DIGITS):
+                self._known[prefix] = [value - total for value in logits]
+        return self._known[prefix][token]
+
+
+def long_members(log_mass: float, length: int = 150) -> TinyWorld:
+    """Two members of ``length`` tokens that begin with a and b, Q 1/3 and 2/3."""
+    step = (log_mass - math.log(0.03)) / length
+
+    def logits(prefix: Row) -> NDArray[np.float64]:
+        if not prefix:
+            return np.log([0.01, 0.02, 0.96, 0.01])
+        if len(prefix) == length:
+            return np.array([step, step, 0.0, step])
+        return np.array([step, -9.0, 0.0, -9.0])
+
+    row = (0,) * (length - 1)
+    return TinyWorld(_letters(3), logits, [(0, *row), (1, *row)])
+
+
+def far_siblings(gap: float) -> TinyWorld:
+    """Siblings ``gap`` nats apart, of which the rarer ones hold the mass.
+
+    a is likely and leads on hardly ever; b, c and d are e^-gap as likely and lead on surely; e is
+    rarer than a by gap / 2 and leads on as rarely as a. P(S) is about e^-gap.
+    """
+
+    def logits(prefix: Row) -> NDArray[np.float64]:
+        law = np.full(6, -1.0)
+        if not prefix:
+            law[:] = 0.0, -gap, -gap - 1.0, -gap - 2.0, -gap / 2, -1.0
+        elif prefix == (0,):
+            law[1], law[0] = -gap - 0.5, 0.0
+        elif prefix == (4,):
+            law[1] = -gap
+        elif prefix in ((1,), (2,), (3,), (0, 1), (4, 1)):
+            law[:] = -40.0
+            law[5] = 0.0
+        return law
+
+    return TinyWorld(_letters(5), logits, [(0, 1), (1,), (2,), (3,), (4, 1)])
+
+
+def far_ends(gap: float) -> TinyWorld:
+    """Members that are beginnings of others and end rarely: a, ab, abc, b, by two end ids."""
+    vocabulary = Vocabulary([b"a", b"b", b"c", b"", b""], eos_token_ids=[3, 4])
+
+    def logits(prefix: Row) -> NDArray[np.float64]:
+        rarely = np.array([-3.0, 0.0, -2.0, -gap, -gap - 1.0])
+        return {
+            (): np.array([0.0, -gap, -1.0, -2.0, -2.0]),
+            (0,): rarely,
+            (0, 1): np.array([0.0, -1.0, -2.0, -gap + 1.0, -gap - 1.0]),
+            (0, 1, 2): rarely,
+        }.get(prefix, np.array([-2.0, -2.0, -2.0, 0.0, -1.0]))
+
+    return TinyWorld(vocabulary, logits, [(0,), (0, 1), (0, 1, 2), (1,)])
+
+
+def in_logits(toy: Toy) -> TinyWorld:
+    """Return a toy whose members take an end event as a world."""
+    return TinyWorld(toy.vocabulary, lambda prefix: _logs(toy.probabilities(prefix)), toy.members)
+
+
+def thinned(toy: Toy, nats: float) -> TinyWorld:
+    """A toy whose P(S) is e^-nats of what it was, by a rare first token; Q hardly changes.
+
+    Every member is led by a token of log probability -``nats`` (before normalising).
+    """
+    size, first = toy.vocabulary.width, toy.vocabulary.width
+    pieces = [*toy.vocabulary.token_bytes, *[b""] * (size - toy.vocabulary.size), b"\xff"]
+    vocabulary = Vocabulary(pieces, eos_token_ids=toy.vocabulary.eos_token_ids)
+
+    def logits(prefix: Row) -> NDArray[np.float64]:
+        if not prefix or prefix[0] != first:
+            return np.append(np.zeros(size), -nats + math.log(size))
+        return np.append(_logs(toy.probabilities(prefix[1:])), -np.inf)
+
+    return TinyWorld(vocabulary, logits, [(first, *row) for row in toy.members])
+
+
+def random_tiny_world(seed: int) -> TinyWorld:
+    """A random set of up to 12 rows over 2 to 5 tokens and logits up to 2,500 nats apart."""
+    rng = np.random.default_rng([13, seed])
+    size, longest = int(rng.integers(2, 6)), int(rng.integers(1, 6))
+    vocabulary = Vocabulary(
+        [bytes([97 + t]) for t in range(size)] + [b"", b""], eos_token_ids=[size, size + 1]
+    )
+    count = int(rng.integers(1, 13))
+    lengths = rng.integers(1, longest + 1, size=count).tolist()
+    members = sorted({tuple(rng.integers(0, size, size=n).tolist()) for n in lengths})
+    scale = math.exp(rng.uniform(0.0, math.log(2500)))
+    # Few values, so that sums of some tie or nearly tie and Q is spread over members.
+    levels = np.append(rng.uniform(-scale, 0.0, size=2), 0.0)
+
+    def logits(prefix: Row) -> NDArray[np.float64]:
+        own = np.random.default_rng([seed, 3, *prefix])
+        return levels[own.integers(0, 3, size=size + 2)] + own.uniform(-2.0, 0.0, size=size + 2)
+
+    return TinyWorld(vocabulary, logits, members)
+
+
+def _letters(size: int) -> Vocabulary:
+    return Vocabulary([bytes([97 + t]) for t in range(size)] + [b""], eos_token_ids=[size])
+
+
+def _logs(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)
+
+
+def _log_sum(logs: Iterator[Decimal] | list[Decimal]) -> Decimal:
+    """Return the log of the sum of exponentials, to 40 digits."""
+    terms = [log for log in logs if log > _NONE]
+    if not terms:
+        return _NONE
+    with decimal.localcontext(_DIGITS):
+        top = max(terms)
+        return top + sum(((log - top).exp() for log in terms), Decimal(0)).ln()
+
+
+WORLDS: dict[str, TinyWorld] = {
+    **{f"long {log_mass}": long_members(log_mass) for log_mass in (-736.9, -5000.0)},
+    **{f"siblings {gap}": far_siblings(gap) for gap in (1.0, 400.0, 720.0, 2000.0)},
+    **{f"ends {gap}": far_ends(gap) for gap in (5.0, 760.0, 2000.0)},
+}
+"""Worlds by name: log P(S) from -1 to -5,000."""

@@ -1,4 +1,4 @@
-"""The binding of the compiled library: what it takes, refuses and says, and the ABI it declares."""
+"""The compiled library's binding and its wheels."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 import weakref
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,9 @@ from cdec.core.native import library
 from cdec.core.sets.trie import build_trie
 from cdec.core.sets.view import make_view
 from cdec.core.tokens.vocabulary import Vocabulary
+
+# --- The binding of the compiled library: what it takes, refuses and says, and the ABI it
+# declares.
 
 NATIVE = Path(__file__).resolve().parent.parent.parent / "native"
 HEADER = (NATIVE / "include" / "cdec_native.h").read_text()
@@ -174,3 +180,38 @@ def test_layouts_are_those_of_python_s_own_header(tmp_path: Path) -> None:
         path = compiled(tmp_path, "layouts.cc", head + program, *flags)
         found.append(subprocess.run([path], capture_output=True, check=True).stdout)
     assert found[0] == found[1] != b""
+
+
+# --- What ``make wheels`` reads in a library: symbols, format and system.
+
+NATIVE_FOLDER = Path(__file__).resolve().parents[2] / "native"
+
+
+@pytest.fixture
+def wheels(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    pytest.importorskip("lief", reason="reads libraries: pip install lief (make wheels does)")
+    monkeypatch.syspath_prepend(str(NATIVE_FOLDER))
+    import wheels
+
+    return wheels
+
+
+def test_a_library_for_this_machine_has_all_names(wheels: ModuleType) -> None:
+    names = wheels.declared()
+    told = wheels.faults(wheels.build.LIBRARY, wheels.build.HERE, names)
+    assert not [fault for fault in told if not fault.startswith("needs")]
+    assert "cdec_trie_advance" in names.exported and "PyErr_Format" in names.functions
+
+
+def test_names_that_are_missing_or_not_declared_are_told(wheels: ModuleType) -> None:
+    names = wheels.declared()
+    exported, functions = names.exported | {"cdec_other"}, names.functions - {"PyErr_NoMemory"}
+    wrong = replace(names, exported=exported, functions=functions)
+    told = wheels.faults(wheels.build.LIBRARY, wheels.build.HERE, wrong)
+    assert {"not exported: cdec_other", "not declared: PyErr_NoMemory"} <= set(told)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the library is one for Windows here")
+def test_a_library_of_another_system_is_told(wheels: ModuleType) -> None:
+    told = wheels.faults(wheels.build.LIBRARY, "x86_64-windows-gnu", wheels.declared())
+    assert told == ["format of another system: Binary"]

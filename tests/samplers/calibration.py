@@ -12,8 +12,7 @@ import numpy as np
 from cdec.samplers.registry import SAMPLERS
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
-from tests.laws.toys import Toy
-from tests.laws.worlds import graded_world, random_world
+from tests.laws.worlds import Toy, graded_world, random_world
 from tests.samplers.enumeration import mass
 
 COMMON = 1e-3

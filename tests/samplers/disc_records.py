@@ -23,8 +23,7 @@ from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.request import Request
 from tests.core.grammars.finite_language import FiniteLanguage
-from tests.laws.toys import Row, toy_b
-from tests.laws.worlds import random_world
+from tests.laws.worlds import Row, random_world, toy_b
 from tests.samplers.drafts.draft_toys import pairs
 
 FILE = Path(__file__).with_name("disc_records.json")

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.laws.toys import Row, Toy
+from tests.laws.worlds import Row, Toy
 
 Law = dict[Row | None, float]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from cdec.core.combine.wrapped import WrappedConstraint
 from cdec.core.constraint import Constraint, Session
 from cdec.samplers.drafts.counts import Counts
-from tests.laws.toys import Toy
-from tests.laws.wrapped import WrappedSession
+from tests.laws.constraints import WrappedSession
+from tests.laws.worlds import Toy
 
 
 class KeyedSession(WrappedSession):

@@ -16,7 +16,7 @@ from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.walks.randomness import draw_seeds
 from tests.benchmarks import report
 from tests.benchmarks.setting import Setting
-from tests.laws.toys import Toy, toy_a, toy_b
+from tests.laws.worlds import Toy, toy_a, toy_b
 
 SAMPLES = 100
 REFERENCE = {("A", False): 6.54, ("A", True): 6.62, ("B", False): 3.38, ("B", True): 3.43}

@@ -27,7 +27,7 @@ from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.randomness import draw_seeds
 from tests.benchmarks import report
 from tests.benchmarks.setting import Setting
-from tests.laws.toys import toy_set
+from tests.laws.worlds import toy_set
 
 _WORDS = 5
 """Tokens within the JSON string: 2 ** _WORDS texts."""

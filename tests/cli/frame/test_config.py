@@ -1,17 +1,34 @@
-"""cdec.toml: which values are taken, and which are refused."""
+"""Configuration files, typed values, exit statuses, limits of memory."""
 
 from __future__ import annotations
 
+import io
 import os
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from cdec.cli.frame.command import EXIT_STATUSES, SOME_RECORDS_FAILED, SOME_TEXTS_INVALID
 from cdec.cli.frame.config import Config, changed_words, option_fields
+from cdec.cli.frame.console import (
+    Console,
+    in_typed_words,
+    notice_objects,
+    record_error,
+    typed_error,
+)
+from cdec.cli.frame.declaration import SPELLINGS, flag_of, words_of
+from cdec.cli.frame.process import BROKEN_PIPE_STATUS
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.options.compiling import SetOptions
 from cdec.cli.options.sampling import SampleOptions
-from cdec.core.errors import ConfigError
+from cdec.core.errors import CdecError, ConfigError, LimitError, Notice
+from tests.cli import light
+
+# --- cdec.toml: which values are taken, and which are refused.
 
 
 def _load(tmp_path: Path, text: str) -> Config:
@@ -193,3 +210,152 @@ def test_what_a_file_changed_is_told_as_it_would_be_typed() -> None:
     words = changed_words(SampleOptions, given)
     assert words == f"--temperature 0.5 --heal --prompt 'a b' --prompt c --deny {'x' * 60}..."
     assert changed_words(SampleOptions, {}) == ""
+
+
+# --- The words of the library as the command line says them.
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("raise `max_rules`, or split the grammar", "raise --max-rules, or split the grammar"),
+        ("use `lexer` dynamic", "use --lexer dynamic"),
+        ("give `K` or `tree_cache`", "give --K or --tree-cache"),
+        (
+            "raise `compile_seconds` or `compile_megabytes`",
+            "raise --compile-seconds or --compile-megabytes",
+        ),
+        ("name another file with `path`", "name another file with -o"),
+        ("Lark's dialect: `format` lark", "Lark's dialect: --format lark"),
+    ],
+)
+def test_parameters_in_backquotes_become_options(text: str, typed: str) -> None:
+    assert in_typed_words(text) == typed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_rules is a parameter",
+        "the field `cost_per_token` is null",
+        "see `cdec COMMAND --help`",
+        "`max_rules is unfinished",
+        "the text 'say `max_rules` twice' is none",
+        "the text \"it's `draft`, isn't it\" is none",
+    ],
+)
+def test_other_words_and_quoted_texts_stay(text: str) -> None:
+    assert in_typed_words(text) == text
+
+
+def test_an_error_names_options_in_message_hint_and_traceback() -> None:
+    error = LimitError("`max_rules` is 0", hint="raise `max_rules`", limit="max_rules 0")
+    assert typed_error(error) is error
+    assert (error.message, error.hint, str(error)) == (
+        "--max-rules is 0",
+        "raise --max-rules",
+        "--max-rules is 0",
+    )
+    assert error.details == {"limit": "max_rules 0"}
+
+
+def test_the_error_object_of_a_record_names_options() -> None:
+    error = CdecError("it broke", hint="raise `max_n`", line=3)
+    assert record_error(error, "q1") == {
+        "id": "q1",
+        "error": {"code": "E_INTERNAL", "message": "it broke", "hint": "raise --max-n", "line": 3},
+    }
+
+
+def test_errors_and_tracebacks_name_options_on_stderr() -> None:
+    stream = io.StringIO()
+    console = Console(stderr=stream, debug=True)
+    try:
+        raise LimitError("`max_rules` is passed", hint="raise `max_rules`")
+    except LimitError as error:
+        console.traceback(error)
+        console.error(error)
+    shown = stream.getvalue()
+    assert "LimitError: --max-rules is passed\n" in shown
+    assert shown.endswith("error E_LIMIT: --max-rules is passed\nhint: raise --max-rules\n")
+
+
+def test_notices_name_options_on_stderr_and_in_summaries() -> None:
+    notice = Notice("W_X", "`lexer` dynamic takes it", {"count": 1})
+    stream = io.StringIO()
+    Console(stderr=stream).warn([notice])
+    assert stream.getvalue() == "warning W_X: --lexer dynamic takes it\n"
+    assert notice_objects([notice]) == [
+        {"code": "W_X", "message": "--lexer dynamic takes it", "count": 1}
+    ]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_typed_as_the_table_of_spellings_says(command: str) -> None:
+    for key, option in option_fields(options_class_of(command)).items():
+        assert flag_of(option.name) in words_of(option.name)
+        assert flag_of(option.name) == f"--{key}"
+
+
+def test_no_spelling_is_the_dashed_name_alone() -> None:
+    assert all(words != ("--" + name.replace("_", "-"),) for name, words in SPELLINGS.items())
+
+
+# --- Every exit status that an error can have is explained.
+
+
+def _kinds(kind: type[CdecError]) -> list[type[CdecError]]:
+    return [kind, *(each for below in kind.__subclasses__() for each in _kinds(below))]
+
+
+def test_every_status_of_an_error_is_explained() -> None:
+    statuses = {kind.exit_status for kind in _kinds(CdecError)}
+    statuses |= {0, SOME_TEXTS_INVALID, SOME_RECORDS_FAILED, BROKEN_PIPE_STATUS, 130, 143}
+    assert statuses == set(EXIT_STATUSES)
+
+
+# --- A limit of address space ends a command with its status, at once and at every size.
+
+
+def limited(folder: Path, kind: int, bound: int, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the command line in another process under a limit."""
+    return subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; from cdec.cli.app import main; sys.exit(main({words}))",
+        ],
+        cwd=folder,
+        capture_output=True,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(kind, (bound, bound)),
+    )
+
+
+@pytest.mark.parametrize("megabytes", [100, 140, 600, 1023, 1100])
+def test_a_limit_of_address_space_never_hangs(tmp_path: Path, megabytes: int) -> None:
+    light.compile_letters(tmp_path / "letters.arrow")
+    bound = megabytes << 20
+    done = limited(tmp_path, resource.RLIMIT_AS, bound, "inspect", "letters.arrow", "--json")
+    if megabytes < 1024:
+        assert done.returncode == 75
+        assert b"E_LIMIT" in done.stderr and f"{megabytes} MiB".encode() in done.stderr
+    else:
+        assert done.returncode in (0, 75), done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("megabytes", [586, 1300, 2000])
+def test_too_little_for_a_model_is_refused_before_its_libraries_are_loaded(
+    tmp_path: Path, megabytes: int
+) -> None:
+    bound = megabytes << 20
+    done = limited(tmp_path, resource.RLIMIT_AS, bound, "sample", "--prompt", "x")
+    assert done.returncode == 75
+    assert f"{megabytes} MiB, expected at least 2048".encode() in done.stderr
+
+
+@pytest.mark.parametrize("files", [8, 12])
+def test_too_few_files_are_refused(tmp_path: Path, files: int) -> None:
+    done = limited(tmp_path, resource.RLIMIT_NOFILE, files, "methods")
+    assert (done.returncode, b"ulimit -n" in done.stderr) == (75, True), done.stderr

@@ -1,4 +1,4 @@
-"""Compiling in the limited child: the same result, errors as they are, limits, no orphans."""
+"""Compiling in a process that can be killed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from cdec.core.progress import Stage
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.compilers.child.scarce import without_descriptors
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
+# --- Compiling in the limited child: the same result, errors as they are, limits, no orphans.
+
+NEEDED = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
 
 GRAMMAR = GrammarOptions()
 LIST = 'start: "[" (X ("," X)*)? "]"\nX: /[a-z]+/\n%ignore " "\n'
@@ -71,6 +73,7 @@ def _is_gone(pid: int) -> bool:
     return False
 
 
+@NEEDED
 def test_the_child_writes_what_this_process_would(
     child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
@@ -85,6 +88,7 @@ def test_the_child_writes_what_this_process_would(
     assert all((ours.arrays[name] == theirs.arrays[name]).all() for name in ours.arrays)
 
 
+@NEEDED
 def test_errors_come_back_as_they_are(
     child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
@@ -101,6 +105,7 @@ def test_errors_come_back_as_they_are(
     assert limit.value.details["limit"] == "max_rules"
 
 
+@NEEDED
 def test_an_existing_artifact_is_kept_unless_forced(
     child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
@@ -113,6 +118,7 @@ def test_an_existing_artifact_is_kept_unless_forced(
     assert read_artifact(path).kind == "grammar"
 
 
+@NEEDED
 def test_phases_are_told_in_their_order(
     child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
@@ -123,6 +129,7 @@ def test_phases_are_told_in_their_order(
     assert {(stage.total, stage.unit) for stage in seen} == {(len(PHASES), "stages")}
 
 
+@NEEDED
 def test_too_much_time_and_too_much_memory_are_limits(
     child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
@@ -139,6 +146,7 @@ def test_too_much_time_and_too_much_memory_are_limits(
     child.compile(LIST, vocabulary, tmp_path / "x.arrow", GRAMMAR)
 
 
+@NEEDED
 def test_a_child_that_hangs_is_ended(vocabulary: Vocabulary, tmp_path: Path) -> None:
     with ChildCompiler() as child:
         child.compile(LIST, vocabulary, tmp_path / "x.arrow", GRAMMAR)
@@ -155,6 +163,7 @@ def test_a_child_that_hangs_is_ended(vocabulary: Vocabulary, tmp_path: Path) -> 
         assert caught.value.details["limit"] == "compile_seconds"
 
 
+@NEEDED
 def test_a_crash_is_told_and_the_next_grammar_compiles(
     child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
@@ -170,6 +179,7 @@ def test_a_crash_is_told_and_the_next_grammar_compiles(
     child.compile(LIST, vocabulary, tmp_path / "x.arrow", GRAMMAR)
 
 
+@NEEDED
 def test_a_server_that_was_killed_is_started_again(vocabulary: Vocabulary, tmp_path: Path) -> None:
     with ChildCompiler() as child:
         child.compile(LIST, vocabulary, tmp_path / "x.arrow", GRAMMAR)
@@ -179,6 +189,7 @@ def test_a_server_that_was_killed_is_started_again(vocabulary: Vocabulary, tmp_p
         child.compile(LIST, vocabulary, tmp_path / "y.arrow", GRAMMAR)
 
 
+@NEEDED
 def test_a_server_that_is_killed_when_it_is_asked_is_asked_again(
     vocabulary: Vocabulary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +206,7 @@ def test_a_server_that_is_killed_when_it_is_asked_is_asked_again(
     assert (tmp_path / "x.arrow").read_bytes() == (tmp_path / "y.arrow").read_bytes()
 
 
+@NEEDED
 def test_a_system_without_descriptors_is_an_error_with_a_code_and_not_remembered(
     vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -209,6 +221,7 @@ def test_a_system_without_descriptors_is_an_error_with_a_code_and_not_remembered
         assert cache.of('start: "b"', GRAMMAR).accepts(b"b")
 
 
+@NEEDED
 def test_an_interrupt_leaves_no_process_behind(vocabulary: Vocabulary, tmp_path: Path) -> None:
     seen: list[int] = []
     child = ChildCompiler()
@@ -226,6 +239,7 @@ def test_an_interrupt_leaves_no_process_behind(vocabulary: Vocabulary, tmp_path:
     child.close()
 
 
+@NEEDED
 def test_a_parent_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
     code = (
         "import time; from cdec.compilers import ChildCompiler\n"
@@ -240,6 +254,7 @@ def test_a_parent_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> Non
     assert any(_is_gone(server) for _ in range(20))
 
 
+@NEEDED
 def test_threads_take_turns(child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path) -> None:
     threads = [
         threading.Thread(
@@ -254,6 +269,7 @@ def test_threads_take_turns(child: ChildCompiler, vocabulary: Vocabulary, tmp_pa
     assert len(list(tmp_path.iterdir())) == 3
 
 
+@NEEDED
 def test_options_that_make_no_sense_are_refused() -> None:
     with pytest.raises(UsageError):
         GrammarOptions(lexer="greedy")  # type: ignore[arg-type]
@@ -261,3 +277,65 @@ def test_options_that_make_no_sense_are_refused() -> None:
         GrammarOptions(format="yacc")  # type: ignore[arg-type]
     with pytest.raises(UsageError):
         GrammarOptions(limits=GrammarLimits(max_rules=0))
+
+
+# --- Modules that compiling loads: no compiler where a child is asked, no lark for regexes.
+
+ASKING = """
+import sys
+from pathlib import Path
+from cdec.compilers import ChildCompiler, GrammarOptions
+from cdec.core.tokens.vocabulary import Vocabulary
+
+options = GrammarOptions(format="regex")
+with ChildCompiler(options.kind) as child:
+    child.compile("a", Vocabulary([b"a", b""], [1]), Path("a.arrow"), options)
+print(*sys.modules)
+"""
+COMPILING = """
+import sys
+from pathlib import Path
+from cdec.compilers.kinds import source_kind
+from cdec.compilers.grammars.options import GrammarOptions
+from cdec.core.tokens.vocabulary import Vocabulary
+
+kind, options = source_kind("regex"), GrammarOptions(format="regex")
+kind.warm_up()
+kind.compile("[a-z]+", Vocabulary([b"a", b""], [1]), Path("a.arrow"), options)
+print(*sys.modules)
+"""
+TABLES = """
+from pathlib import Path
+from cdec.compilers.child.server import _Known
+from cdec.compilers.grammars.automata import characters
+
+known = _Known()
+for kind in ("grammar", "regex"):
+    characters._category.cache_clear()
+    known.load(kind)
+    for _ in range(3):
+        known.kind_for(kind)
+        print(characters._category.cache_info().currsize)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
+def test_who_asks_a_child_loads_no_compiler(tmp_path: Path) -> None:
+    loaded = set(_printed(ASKING, tmp_path))
+    assert "cdec.compilers.child.compiler" in loaded
+    assert not {name for name in loaded if name.startswith("cdec.core.grammars.engine")}
+    assert not {"cdec.compilers.grammars.compile", "lark"} & loaded
+
+
+def test_a_regular_expression_is_compiled_without_lark(tmp_path: Path) -> None:
+    assert "lark" not in _printed(COMPILING, tmp_path)
+
+
+def test_tables_that_many_sources_use_are_made_before_the_second(tmp_path: Path) -> None:
+    assert _printed(TABLES, tmp_path) == ["0", "1", "1"] * 2
+
+
+def _printed(code: str, folder: Path) -> list[str]:
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.split()

@@ -1,8 +1,9 @@
-"""compile_grammar: the lexer and why, contexts, what an artifact says, errors and their source."""
+"""Grammars compiled to artifacts and to constraints."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,28 @@ import pytest
 from lark import Lark
 from lark.exceptions import UnexpectedInput
 
-from cdec.compilers import GrammarLimits, GrammarOptions, compile_grammar, verify_artifact
+from cdec.compilers import (
+    GrammarLimits,
+    GrammarOptions,
+    compile_grammar,
+    grammar_constraint,
+    verify_artifact,
+)
 from cdec.compilers.grammars.analysis import analyse, hidden_left_recursive
 from cdec.compilers.grammars.compile import build_grammar
+from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, Rule, Terminal
 from cdec.compilers.grammars.options import PHASES, GrammarReport
 from cdec.compilers.grammars.parser_choice import choose_parser
 from cdec.compilers.grammars.scanner.competition import find_contexts
+from cdec.compilers.grammars.soundness.coverage import (
+    check_coverage,
+    require_spellable,
+    single_bytes,
+)
 from cdec.compilers.grammars.source import read_grammar
 from cdec.core.artifacts.opened import open_artifact, read_artifact
 from cdec.core.constraint import DEAD
-from cdec.core.errors import OutputExistsError, UntokenizableError, UsageError
+from cdec.core.errors import DataError, OutputExistsError, UntokenizableError, UsageError
 from cdec.core.grammars.columns import COLUMNS
 from cdec.core.grammars.errors import (
     EmptyLanguageError,
@@ -28,7 +41,12 @@ from cdec.core.grammars.errors import (
     GrammarConflictError,
     GrammarSyntaxError,
 )
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
+from tests.laws.grammar_cases import byte_vocabulary
+
+# --- compile_grammar: the lexer and why, contexts, what an artifact says, errors and their
+# source.
 
 LIST = 'start: "[" (X ("," X)*)? "]"\nX: /[a-z]+/\n%ignore " "\n'
 ELSE = 'start: "i" start ("e" start)? | "x"\n'
@@ -305,3 +323,165 @@ def test_a_repetition_that_counts_far_is_proved_sound_at_once(
     report = compile_grammar(r"start: /[a-z]{1,60000}/", vocabulary, tmp_path / "far.arrow")
     assert report.is_sound and report.counts["scanner_states"] < 100
     assert report.counts["trees"] < 10
+
+
+# --- What a vocabulary cannot spell of a grammar: literals out of reach, and places where it
+# stops.
+
+E_ACUTE = "\u00e9".encode()
+
+
+def _literal(text: str) -> tuple[Terminal, ByteAutomaton]:
+    data = text.encode()
+    delta = np.full((len(data) + 1, 256), -1, np.int32)
+    for i, byte in enumerate(data):
+        delta[i, byte] = i + 1
+    accepting = [False] * len(data) + [True]
+    terminal = Terminal(text.upper(), text, text, is_string=True, line=1, column=8)
+    return terminal, ByteAutomaton(delta, accepting)
+
+
+def _grammar(*texts: str) -> tuple[Grammar, list[ByteAutomaton]]:
+    pairs = [_literal(text) for text in texts]
+    rule = Rule(0, tuple(range(len(pairs))))
+    terminals = tuple(terminal for terminal, _ in pairs)
+    grammar = Grammar(terminals, ("start",), (rule,), 0, frozenset(), None, "", "lark")
+    return grammar, [automaton for _, automaton in pairs]
+
+
+def _vocabulary(*tokens: bytes) -> Vocabulary:
+    return Vocabulary([*tokens, b""], [len(tokens)], name="toy")
+
+
+@dataclass
+class _Scanner:
+    """One literal's automaton as a scanner with one class a byte."""
+
+    automaton: ByteAutomaton
+    byte_class: object = field(default_factory=lambda: np.arange(256, dtype=np.int32))
+
+    def __post_init__(self) -> None:
+        n = len(self.automaton.accepting)
+        self.delta = np.asarray(self.automaton.delta)
+        matches = np.array(self.automaton.accepting, np.int64)
+        self.match_offsets = np.concatenate([[0], np.cumsum(matches)])
+        self.match_terminals = np.zeros(int(matches.sum()), np.int32)
+        self.live_row = np.array([0] * (n - 1) + [1], np.int32)
+        self.live_offsets = np.array([0, 1, 1])
+        self.live_terminals = np.array([0], np.int32)
+        self.context_start = np.array([0], np.int32)
+
+
+def test_bytes_that_are_tokens_are_found() -> None:
+    found = single_bytes(_vocabulary(b"a", b"bc", b"d"))
+    assert np.flatnonzero(found).tolist() == [ord("a"), ord("d")]
+
+
+def test_a_literal_whose_byte_is_in_no_token_is_named() -> None:
+    grammar, automata = _grammar("{", "}")
+    with pytest.raises(UntokenizableError) as caught:
+        require_spellable(grammar, automata, _vocabulary(b"a", b"}", b"b}"))
+    assert caught.value.details["literal"] == "{"
+    assert caught.value.details["line"] == 1
+    assert "b'{'" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("tokens", "is_spellable"),
+    [
+        ([b"ab", E_ACUTE], True),
+        ([b"a", b"b" + E_ACUTE], True),  # the token begins in the literal before
+        ([b"a", b"b", E_ACUTE[:1], E_ACUTE[1:]], True),
+        ([b"a", b"b", E_ACUTE[:1] + b"x", E_ACUTE[1:]], False),
+        ([b"a", b"b", E_ACUTE[:1], E_ACUTE[1:] + b"q"], True),  # ... or ends in the one after
+        ([b"ab", E_ACUTE[1:]], False),
+    ],
+)
+def test_a_literal_may_share_its_tokens_with_its_neighbours(
+    tokens: list[bytes], is_spellable: bool
+) -> None:
+    grammar, automata = _grammar("\u00e9")
+    if is_spellable:
+        require_spellable(grammar, automata, _vocabulary(*tokens))
+        return
+    with pytest.raises(UntokenizableError):
+        require_spellable(grammar, automata, _vocabulary(*tokens))
+
+
+def test_every_byte_a_token_is_whole_coverage() -> None:
+    grammar, automata = _grammar("\u00e9")
+    every = _vocabulary(*(bytes([byte]) for byte in range(256)))
+    require_spellable(grammar, automata, every)
+    assert check_coverage(grammar, _Scanner(automata[0]), every, lexing=True).is_whole  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lexing", [True, False])
+def test_a_place_where_no_token_goes_on_is_warned_of(lexing: bool) -> None:
+    grammar, automata = _grammar("ab\u00e9")
+    vocabulary = _vocabulary(b"a", b"b", b"ab", b"b" + E_ACUTE)
+    require_spellable(grammar, automata, vocabulary)
+    found = check_coverage(grammar, _Scanner(automata[0]), vocabulary, lexing=lexing)  # type: ignore[arg-type]
+    assert not found.is_whole
+    assert [notice.code for notice in found.notices] == ["W_TOKEN_DEAD_END"]
+    assert found.notices[0].details["terminal"] == "AB\u00c9"
+    assert "unproved" in found.reason
+
+
+def test_bytes_without_tokens_that_have_alternatives_matter_to_lexers_alone() -> None:
+    terminal, automaton = _literal("a")
+    delta = np.asarray(automaton.delta)
+    delta[0, ord("b")] = 1  # a or b, and b is no token of its own
+    grammar = Grammar((terminal,), ("start",), (Rule(0, (0,)),), 0, frozenset(), None, "", "lark")
+    vocabulary = _vocabulary(b"a", b"ab")
+    scanner = _Scanner(automaton)
+    assert check_coverage(grammar, scanner, vocabulary, lexing=False).is_whole  # type: ignore[arg-type]
+    found = check_coverage(grammar, scanner, vocabulary, lexing=True)  # type: ignore[arg-type]
+    assert not found.is_whole and not found.notices
+
+
+# --- grammar_constraint: a grammar as a constraint without a file, equal to the one compiled to.
+
+TEXT = 'start: "yes" | "no" | "[" start ("," start)* "]"'
+
+
+@pytest.mark.parametrize("lexer", [None, "dynamic"])
+def test_it_is_what_the_file_opens_as(tmp_path: Path, lexer: str | None) -> None:
+    vocabulary = byte_vocabulary()
+    path = tmp_path / "g.arrow"
+    compile_grammar(TEXT, vocabulary, path, lexer=lexer, precompute=0)  # type: ignore[arg-type]
+    opened = open_artifact(tmp_path / "g.arrow", vocabulary=vocabulary)
+    mine = grammar_constraint(TEXT, vocabulary, lexer=lexer)  # type: ignore[arg-type]
+    assert isinstance(opened, GrammarConstraint) and isinstance(mine, GrammarConstraint)
+    for name in mine.arrays._fields:
+        assert np.array_equal(getattr(mine.arrays, name), getattr(opened.arrays, name)), name
+    assert mine.is_sound == opened.is_sound
+    for text in (b"yes", b"[yes,no]", b"[yes,no", b"maybe"):
+        assert mine.accepts(text) == opened.accepts(text)
+    sessions = [mine.session(), opened.session()]
+    states = [session.start(1) for session in sessions]
+    for byte in b"[no,":
+        states = [session.advance(at, [byte]) for session, at in zip(sessions, states, strict=True)]
+        allowed = [
+            session.allowed(at)[1].tolist() for session, at in zip(sessions, states, strict=True)
+        ]
+        assert allowed[0] == allowed[1]
+
+
+def test_options_are_those_of_compile_grammar() -> None:
+    vocabulary = byte_vocabulary()
+    constraint = grammar_constraint('root ::= "a" | "b"', vocabulary, format="ebnf")
+    assert constraint.accepts(b"a") and not constraint.accepts(b"ab")
+    constraint = grammar_constraint('start: "a"\nother: "b"', vocabulary, start="other")
+    assert constraint.accepts(b"b")
+
+
+def test_grammars_in_memory_are_told_apart() -> None:
+    vocabulary = byte_vocabulary()
+    texts = ['start: "a"', 'start: "b"', 'start: "a"']
+    made = [grammar_constraint(text, vocabulary).metadata["cdec.digest"] for text in texts]
+    assert made[0] == made[2] != made[1]
+
+
+def test_a_bad_grammar_is_refused_with_its_line() -> None:
+    with pytest.raises(DataError, match="line 1"):
+        grammar_constraint("start: (", byte_vocabulary())

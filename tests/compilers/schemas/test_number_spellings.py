@@ -15,7 +15,7 @@ from cdec.compilers.schemas.opened import schema_constraint
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.schemas.schema_constraint import SchemaConstraint
-from tests.compilers.schemas.test_compile_schema import BYTES
+from tests.compilers.schemas.random_schemas import BYTES
 from tests.laws.sizes import heavy_or
 
 BOUNDS = [

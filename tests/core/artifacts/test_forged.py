@@ -20,8 +20,8 @@ from cdec.core.errors import ArtifactInvalidError
 from cdec.core.grammars import engine
 from cdec.core.mask import allocate_mask
 from tests.core.artifacts.hostile_files import META
-from tests.core.artifacts.test_artifact_memory import count_verifications
-from tests.core.grammars.engine.engine_cases import COMMENTS, JSON, byte_vocabulary
+from tests.core.artifacts.test_artifact_corpus import count_verifications
+from tests.core.grammars.engine.plain_engine import COMMENTS, JSON, byte_vocabulary
 from tests.core.schemas.test_schema_laws import record
 from tests.forging import arrays_of, metadata_of, pretend_verified, rebuild
 from tests.guarded import faults, guarded

@@ -1,8 +1,9 @@
-"""Conjunctions: exactly what both accept, by whichever way they are walked; the laws hold."""
+"""Conjunctions of constraints."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ import pytest
 from cdec.core.combine.conjunction import ConjunctionConstraint, conjoin
 from cdec.core.combine.denial import deny
 from cdec.core.combine.healing import HealedConstraint
+from cdec.core.combine.restriction import Restriction
+from cdec.core.combine.wrapped import PairTable
 from cdec.core.constraint import DEAD
-from cdec.core.errors import CdecError, EmptySetError, TokenizerMismatchError
+from cdec.core.errors import CdecError, EmptySetError, TokenizerMismatchError, UsageError
+from cdec.core.models.tabular import TabularModel
 from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.samplers import SAMPLERS
 from tests.core.combine.conjunction_cases import (
     BYTES,
     VOCABULARY,
@@ -29,7 +34,11 @@ from tests.core.combine.conjunction_cases import (
 from tests.core.grammars.finite_language import FiniteLanguage
 from tests.core.sets.set_cases import make_set
 from tests.laws.grammar_cases import compiled, random_grammar
+from tests.laws.gtest import g_test
 from tests.laws.sessions import assert_session_laws
+from tests.laws.worlds import toy_set
+
+# --- Conjunctions: exactly what both accept, by whichever way they are walked; the laws hold.
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -195,3 +204,203 @@ def test_speculation_counts_by_the_first_grammar() -> None:
     assert session.speculation_keys(session.start(1)).tolist() == plain.start(1).tolist()
     sets: Any = ConjunctionConstraint(rows, rows).session()
     assert sets.speculation_keys(sets.start(1)).tolist() == rows.session().start(1).tolist()
+
+
+# --- Draws from a conjunction: dead ends are reported by masked decoding and rejected by disc.
+
+FAR = (2,) + (1,) * 80
+LETTER_ROWS = [
+    [(0, 1), (0, 2), (1, 0, 2), (*FAR, 0), (1,)],
+    [(0, 1), (0, 0), (1, 0, 2), (*FAR, 1), (1,)],
+]
+"""They have three rows in common, and begin another one alike for longer than is looked ahead."""
+COMMON = {(0, 1), (1, 0, 2), (1,)}
+THREE = Vocabulary([b"a", b"b", b"c", b""], eos_token_ids=[3])
+
+
+def three_letters(prefix: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return a law over a, b, c and the end that depends on the whole prefix."""
+    weights = 1.0 + np.random.default_rng([5, *prefix]).random(4)
+    return np.asarray(weights / weights.sum())
+
+
+def masked_law() -> dict[tuple[int, ...] | None, float]:
+    """Return the law of masked decoding by definition; None stands for what gets stuck."""
+    begun = {row[:n] for row in (*COMMON, FAR) for n in range(len(row) + 1)}
+    law: dict[tuple[int, ...] | None, float] = {None: 0.0}
+    level = {(): 1.0}
+    while level:
+        following: dict[tuple[int, ...], float] = {}
+        for prefix, mass in level.items():
+            given = three_letters(prefix)
+            allowed = [t for t in range(3) if (*prefix, t) in begun]
+            ends = prefix in COMMON
+            z = given[allowed].sum() + given[3] * ends
+            if z == 0:
+                law[None] += mass
+            if ends:
+                law[prefix] = mass * given[3] / z
+            following |= {(*prefix, t): mass * given[t] / z for t in allowed}
+        level = following
+    return law
+
+
+def drawn(method: str, n: int, **options: Any) -> list[tuple[int, ...] | None]:
+    sides = [make_set(rows, THREE) for rows in LETTER_ROWS]
+    samples = SAMPLERS[method](**options).draw(
+        TabularModel(three_letters, THREE),
+        ConjunctionConstraint(*sides),
+        "",
+        n=n,
+        rng=np.random.default_rng(2),
+    )
+    assert {sample.finish_reason for sample in samples} <= {"complete", "dead_end"}
+    for sample in samples:
+        assert sample.valid == (sample.finish_reason == "complete")
+    return [tuple(s.token_ids) if s.finish_reason == "complete" else None for s in samples]
+
+
+def test_masked_draws_say_where_they_ran_into_a_dead_end() -> None:
+    law = masked_law()
+    assert law[None] > 0.1
+    assert g_test(drawn("masked", 4000), law) >= 1e-4
+
+
+def test_disc_draws_follow_the_model_given_both() -> None:
+    probabilities = {
+        row: math.prod(
+            [*(three_letters(row[:i])[t] for i, t in enumerate(row)), three_letters(row)[3]]
+        )
+        for row in COMMON
+    }
+    total = sum(probabilities.values())
+    # With 200 tries a draw that accepts none has probability below (1 - P(S))^200 < 1e-6.
+    assert (1 - total) ** 200 < 1e-6
+    target = {row: mass / total for row, mass in probabilities.items()}
+    assert g_test(drawn("disc", 1500, K=200), target) >= 1e-4
+
+
+# --- Conjunctions with sets: rows kept exactly, forced parts, and sets too large to walk.
+
+
+def test_a_set_too_large_to_walk_is_walked_with_the_other_at_run_time() -> None:
+    rng = np.random.default_rng(3)
+    rows = [(0, *row) for row in random_rows(rng, 60)]
+    first = make_set(rows[:50], VOCABULARY, ids=[["x"]] * len(set(rows[:50])))
+    second = FiniteLanguage([VOCABULARY.decode(row) for row in rows[10:]], VOCABULARY)
+    exact, walked = conjoin(first, second), conjoin(first, second, max_steps=20)
+    assert isinstance(exact, SetConstraint) and isinstance(walked, ConjunctionConstraint)
+    assert outcomes(exact, 6) == outcomes(walked, 6)
+    assert (walked.kind, walked.max_tokens) == ("set", first.max_tokens)
+    text = VOCABULARY.decode(rows[20])
+    assert walked.annotations(text) == exact.annotations(text) == {"entity_ids": ["x"]}
+    smaller: Any = deny(walked, [text, b"nothing"])
+    assert (smaller.denied_unknown, smaller.accepts(text)) == (1, False)
+    assert outcomes(smaller, 6) == outcomes(deny(exact, [text]), 6)
+    nested: Any = deny(ConjunctionConstraint(walked, second), [text])
+    assert nested.accepts(text) is False and outcomes(nested, 6) == outcomes(smaller, 6)
+
+
+def test_a_walk_that_would_fill_the_memory_is_given_up(tmp_path: Path) -> None:
+    grammar = words("/a+b?/", tmp_path / "1")
+    rows = make_set([[97] * n for n in range(1, 9)] + [[98]], grammar.vocabulary)
+    for other in (deny(grammar, [b"aa", b"aaa"]), ConjunctionConstraint(grammar, grammar)):
+        exact = conjoin(rows, other, max_states=40)
+        assert isinstance(exact, SetConstraint)
+        walked = conjoin(rows, other, max_states=2)
+        assert isinstance(walked, ConjunctionConstraint)
+        assert outcomes(exact, 9) == outcomes(walked, 9)
+    assert ((97, 97), False) in outcomes(exact, 9)
+    assert ((97, 97), False) not in outcomes(conjoin(rows, deny(grammar, [b"aa"])), 9)
+
+
+def test_a_filter_of_the_set_stays_and_more_may_follow() -> None:
+    rows = [(0,), (0, 1), (0, 2), (1, 2), (2,)]
+    first = make_set(rows, VOCABULARY).deny_texts([b"ab"])
+    second = FiniteLanguage([b"a", b"ab", b"ac", b"c"], VOCABULARY)
+    third = make_set([(0,), (0, 1), (0, 2)], VOCABULARY)
+    both: Any = conjoin(first, second)
+    assert outcomes(both, 3) == {((0,), False), ((0, 2), False), ((2,), False)}
+    three: Any = conjoin(both, third)
+    assert outcomes(three, 3) == {((0,), False), ((0, 2), False)}
+    assert len(three.others) == 2
+    assert [three.accepts(text) for text in (b"a", b"ab", b"c")] == [True, False, False]
+    assert outcomes(three.candidates(["ac"]), 3) == {((0, 2), False)}
+    assert outcomes(deny(three, [b"ac"]), 3) == {((0,), False)}
+    only_first = np.arange(first.arrays.n_rows) == 0
+    assert outcomes(three.restrict(only_first), 3) == {((0,), False)}
+
+
+def test_forced_parts_belong_to_what_the_other_judges() -> None:
+    # The set forces "c" before its members and "cc" after them; texts are shown without.
+    rows = [(2, 0, 7), (2, 1, 7), (2, 0, 1, 7)]
+    framed = toy_set(rows, VOCABULARY, ends_itself=True, head=b"c", tail=b"cc")
+    language = FiniteLanguage([b"cacc", b"cabcc", b"cb"], VOCABULARY)
+    for both in (conjoin(language, framed), ConjunctionConstraint(language, framed)):
+        assert outcomes(both, 6) == {((2, 0, 7), True), ((2, 0, 1, 7), True)}
+        assert both.member_text([2, 0, 1, 7]) == b"ab"
+        assert (both.content(b"cacc"), both.content(b"ca")) == (b"a", None)
+        assert [both.accepts(text) for text in (b"a", b"ab", b"b")] == [True, True, False]
+        assert both.whole_texts(b"ab") == [b"cabcc"]
+
+
+# --- What is asked of constraints alike: others to satisfy too, texts to leave out.
+
+A, B, C = 0, 1, 2
+CITIES = make_set([[A], [B], [A, B], [C]], VOCABULARY)
+SHORT = FiniteLanguage([b"a", b"b", b"bc"], VOCABULARY)
+
+
+def test_what_is_left_satisfies_the_others_and_is_not_denied() -> None:
+    restriction = Restriction({"short": SHORT}, ["b"])
+    assert restriction
+    assert outcomes(restriction.of(CITIES, "cities"), 4) == {((A,), False)}
+    assert outcomes(restriction.of(None, "the record"), 4) >= {((A,), False), ((B, C), False)}
+    assert ((B,), False) not in outcomes(restriction.of(None, "the record"), 4)
+
+
+def test_nothing_asked_is_nothing_changed() -> None:
+    nothing = Restriction()
+    assert not nothing
+    assert nothing.of(CITIES, "cities") is CITIES
+    assert nothing.take_notices() == []
+
+
+def test_warnings_name_what_they_are_about_and_are_counted() -> None:
+    restriction = Restriction({"short": SHORT}, ["zzz"])
+    for name in ("one", "two", "three"):
+        restriction.of(FiniteLanguage([b"a"], VOCABULARY), name)
+    notices = {notice.code: notice.message for notice in restriction.take_notices()}
+    assert notices.keys() == {"W_DEAD_ENDS", "W_DENY_UNKNOWN"}
+    assert notices["W_DEAD_ENDS"].startswith("one and short: ")
+    assert all(message.endswith("(and 2 more constraints)") for message in notices.values())
+    assert restriction.take_notices() == []
+
+
+def test_denied_texts_need_a_constraint_and_must_leave_something() -> None:
+    with pytest.raises(UsageError, match="`deny`"):
+        Restriction(denied=["a"]).of(None, "the record")
+    with pytest.raises(EmptySetError):
+        Restriction(denied=["a", "b", "ab", "c"]).of(CITIES, "cities")
+
+
+# --- Pairs as numbers: equal pairs have equal numbers, in the order in which they are first seen.
+
+
+def test_equal_pairs_have_equal_numbers() -> None:
+    rng = np.random.default_rng(0)
+    table, known = PairTable(), dict[tuple[int, int], int]()
+    for _ in range(40):
+        n = int(rng.integers(0, 400))
+        left = rng.integers(-3, 30, n) << rng.integers(0, 40)
+        right = rng.integers(-3, 30, n) << rng.integers(0, 40)
+        numbers = table.intern(left, right)
+        for pair in zip(left.tolist(), right.tolist(), strict=True):
+            known.setdefault(pair, len(known))
+        assert numbers.tolist() == [
+            known[pair] for pair in zip(left.tolist(), right.tolist(), strict=True)
+        ]
+        np.testing.assert_array_equal(np.stack(table.pairs(numbers)), [left, right])
+    assert len(table) == len(known)
+    with pytest.raises(IndexError):
+        table.pairs(np.array([len(known)]))

@@ -1,10 +1,11 @@
-"""A file is whole under its name or not there; nobody's link is followed, no litter grows."""
+"""Files written whole or not at all, scratch folders, the user's cache."""
 
 from __future__ import annotations
 
 import errno
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +16,11 @@ import pytest
 
 from cdec.core.errors import OutputError, OutputExistsError
 from cdec.core.files import whole
+from cdec.core.files.cache import CacheFolder
+from cdec.core.files.scratch import scratch_folder
 from cdec.core.files.whole import whole_file
+
+# --- A file is whole under its name or not there; nobody's link is followed, no litter grows.
 
 
 def write(path: Path, data: bytes = b"new", *, force: bool = True) -> None:
@@ -172,3 +177,125 @@ def test_every_file_of_cdec_is_written_this_way(
     for name, flags in opened:
         assert name.startswith(".") and name.endswith(".partial")
         assert flags & os.O_EXCL and flags & os.O_NOFOLLOW
+
+
+# --- Temporary folders: gone at their end, and gone with the next one after a kill.
+
+_HOLDS = (
+    "import sys, time\nfrom cdec.core.files.scratch import scratch_folder\n"
+    "with scratch_folder() as folder:\n"
+    "    (folder / 'file').touch()\n    print(folder, flush=True)\n    time.sleep(60)\n"
+)
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_a_scratch_folder_goes_at_its_end(there: Path) -> None:
+    with pytest.raises(KeyError), scratch_folder() as folder:
+        assert folder.parent == there
+        (folder / "a").mkdir()
+        (folder / "a" / "b").write_bytes(b"x")
+        raise KeyError
+    assert not [*there.iterdir()]
+
+
+def test_what_a_killed_process_left_goes_with_the_next_one_and_what_is_held_stays(
+    there: Path,
+) -> None:
+    running = [
+        subprocess.Popen([sys.executable, "-c", _HOLDS], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    folders = [Path(process.stdout.readline().strip()) for process in running if process.stdout]
+    running[0].send_signal(signal.SIGKILL)
+    running[0].wait()
+    (there / "cdec-longernames").mkdir()
+    (there / "cdec-a.file").touch()
+    (there / "cdec-linkedxx").symlink_to(there)
+    with scratch_folder() as own:
+        left = {entry.name for entry in there.iterdir()}
+    running[1].kill()
+    running[1].wait()
+    kept = {"cdec-longernames", "cdec-a.file", "cdec-linkedxx"}
+    assert left == {own.name, folders[1].name, *kept}
+    assert folders[0].name not in left
+
+
+def test_folders_beside_an_output_are_told_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / ".a.arrow.abcd1234.runs").mkdir()
+    (tmp_path / ".b.arrow.abcd1234.runs").mkdir()
+    with scratch_folder(prefix=".a.arrow.", suffix=".runs", within=tmp_path) as folder:
+        assert {entry.name for entry in tmp_path.iterdir()} == {
+            folder.name,
+            ".b.arrow.abcd1234.runs",
+        }
+        assert folder.stat().st_mode & 0o77 == 0
+
+
+# --- What others could have put into the user's cache counts as none.
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CacheFolder:
+    monkeypatch.setenv("CDEC_CACHE_DIR", str(tmp_path / "cache"))
+    folder = CacheFolder("things", most=9, max_bytes=1000)
+    folder.keep("a", b"kept")
+    return folder
+
+
+def test_what_is_kept_is_read_by_this_user_alone(folder: CacheFolder) -> None:
+    assert folder.read("a") == b"kept"
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    assert (folder.path / "a").stat().st_mode & 0o777 == 0o600
+    assert folder.read("b") is None
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+def test_a_folder_that_others_may_write_to_is_not_used(folder: CacheFolder, mode: int) -> None:
+    folder.path.chmod(mode)
+    assert folder.read("a") is None
+    folder.keep("b", b"more")
+    assert not (folder.path / "b").exists()
+    folder.path.chmod(0o700)
+    assert folder.read("a") == b"kept"
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_file_that_others_may_write_to_is_not_read(folder: CacheFolder, mode: int) -> None:
+    (folder.path / "a").chmod(mode)
+    assert folder.read("a") is None
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_what_belongs_to_another_user_is_not_read(
+    folder: CacheFolder, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    if os.geteuid() == 0:
+        os.chown(folder.path if what == "folder" else folder.path / "a", 12345, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert folder.read("a") is None
+
+
+def test_links_pipes_and_large_files_are_not_read(folder: CacheFolder, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"planted")
+    (folder.path / "link").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(folder.path / "pipe", 0o600)
+    folder.keep("large", bytes(1001))
+    assert [folder.read(name) for name in ("link", "pipe", "large")] == [None] * 3
+    folder.path.rename(tmp_path / "moved")
+    folder.path.symlink_to(tmp_path / "moved")
+    assert folder.read("a") is None
+
+
+def test_the_oldest_files_go_first(folder: CacheFolder) -> None:
+    small = CacheFolder("things", most=3, max_bytes=1000)
+    for number in range(5):
+        small.keep(str(number), b"x")
+    assert sorted(file.name for file in folder.path.iterdir()) == ["2", "3", "4"]

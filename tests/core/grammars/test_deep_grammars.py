@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from cdec.core.constraint import DEAD
-from tests.core.grammars.engine.engine_cases import (
+from tests.core.grammars.engine.plain_engine import (
     byte_vocabulary,
     constraint_of,
     plain_engine,
     session_with,
 )
-from tests.laws.deep_grammars import deep_grammar
-from tests.laws.sessions import assert_session_laws, state_masks
-from tests.laws.stepping import assert_masks_are_steps
+from tests.laws.grammar_cases import deep_grammar
+from tests.laws.sessions import assert_masks_are_steps, assert_session_laws, state_masks
 
 _HEIGHTS = (0, 7, 63, 64, 65, 129, 400)
 

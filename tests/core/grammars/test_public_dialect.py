@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cdec.core.errors import CdecError
-from tests.core.grammars.test_language_lalr import lark_accepts
-from tests.core.grammars.walks import accepts
+from tests.core.grammars.finite_language import accepts
+from tests.core.grammars.test_language import lark_accepts
 from tests.laws.grammar_cases import compiled
 
 CASES: dict[str, tuple[str, list[str], list[str]]] = {

@@ -1,27 +1,38 @@
-"""Opening inputs: compression by content, limits, encodings that are not UTF-8, missing files."""
+"""Sources of bytes: files, pipes, lines as they arrive."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import os
+import queue
 import sys
 import threading
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cdec.core.errors import (
     DataError,
     EncodingError,
     InputMissingError,
     LimitError,
+    LineTooLongError,
     UsageError,
 )
+from cdec.data.input.arrivals import Arrivals
 from cdec.data.input.decompress import compression_of, decompress
+from cdec.data.input.lines import LineBlock, LineBlocks, LongLine, decode_line, numbered_lines
 from cdec.data.input.source import InputLimits, SourceStats, open_source, read_chunks
 from tests.data.input.packed import KINDS, pack
+
+# --- Opening inputs: compression by content, limits, encodings that are not UTF-8, missing files.
 
 
 def read(data: bytes, limits: InputLimits | None = None, stats: SourceStats | None = None) -> bytes:
@@ -213,3 +224,144 @@ def test_fifo_is_read_to_its_end(tmp_path: Path) -> None:
 def test_limits_of_inputs_are_checked_where_they_are_made(name: str) -> None:
     with pytest.raises(UsageError, match=f"^`{name}` is 0, expected at least 1"):
         InputLimits(**{name: 0})
+
+
+# --- Blocks of lines: numbers, offsets and limits hold whatever the chunks are.
+
+LIMITS = InputLimits(max_line_bytes=5)
+
+
+def events(chunks: list[bytes], limits: InputLimits = LIMITS) -> list[LineBlock | LongLine]:
+    return list(LineBlocks(iter(chunks), "x", limits, keep_going=True))
+
+
+def lines_of(chunks: list[bytes]) -> list[tuple[int, int, bytes | int]]:
+    """(number, offset, bytes) of each line; the length in place of the bytes of a long one."""
+    found: list[tuple[int, int, bytes | int]] = []
+    for event in events(chunks):
+        if isinstance(event, LongLine):
+            found.append((event.line, event.byte_offset, event.length))
+        else:
+            found += numbered_lines(event)
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.text("ab", max_size=9).map(str.encode), max_size=8),
+    st.booleans(),
+    st.lists(st.integers(0, 60), max_size=6),
+)
+def test_lines_do_not_depend_on_where_chunks_are_cut(
+    lines: list[bytes], final_newline: bool, cuts: list[int]
+) -> None:
+    data = b"\n".join(lines) + (b"\n" if final_newline and lines else b"")
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    chunks = [data[a:b] for a, b in pairwise(places)]
+    expected: list[tuple[int, int, bytes | int]] = []
+    offset = 0
+    kept = data.split(b"\n")
+    for number, line in enumerate(kept if kept[-1] else kept[:-1], 1):
+        expected.append((number, offset, line if len(line) <= 5 else len(line)))
+        offset += len(line) + 1
+    assert lines_of(chunks) == expected
+
+
+def test_long_line_is_hashed_and_not_kept() -> None:
+    (event,) = events([b"abc", b"def", b"ghi"])
+    assert event == LongLine(1, 0, 9, hashlib.sha256(b"abcdefghi").digest())
+
+
+def test_endless_line_is_refused_as_soon_as_the_limit_is_passed() -> None:
+    taken = 0
+
+    def zeros() -> Iterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield bytes(4)
+
+    with pytest.raises(LineTooLongError) as caught:
+        list(LineBlocks(zeros(), "/dev/zero", LIMITS, keep_going=False))
+    assert taken == 2
+    assert caught.value.details == {"line": 1, "limit": "max_line_bytes 5"}
+
+
+def test_line_as_long_as_the_limit_is_kept() -> None:
+    assert lines_of([b"abcde\nx\n"]) == [(1, 0, b"abcde"), (2, 6, b"x")]
+
+
+def test_byte_order_mark_counts_in_offsets_and_not_in_the_text() -> None:
+    assert lines_of([b"\xef\xbb\xbfa\nb"]) == [(1, 3, b"a"), (2, 5, b"b")]
+
+
+def test_carriage_return_at_the_end_is_cut_and_inside_is_kept() -> None:
+    assert lines_of([b"a\rb\r\nc\r"]) == [(1, 0, b"a\rb"), (2, 5, b"c")]
+
+
+def test_decode_error_names_the_first_bad_byte_counted_from_one() -> None:
+    with pytest.raises(EncodingError) as caught:
+        decode_line(b"b\xff\xfea", "x.txt", 2, 6)
+    assert caught.value.details == {"line": 2, "byte_offset": 8}
+    assert "0xff" in caught.value.message
+
+
+# --- Items read ahead: their order, their errors, and when nothing comes.
+
+LONG_S = 3600.0
+SHORT_S = 0.001
+
+
+def test_items_come_in_their_order_and_end() -> None:
+    arrivals = Arrivals(iter(range(1000)), LONG_S, ahead=3)
+    assert list(arrivals) == list(range(1000))
+    assert list(arrivals) == [], "the end stays the end"
+    assert not arrivals.is_idle(), "an input at its end is not idle"
+
+
+def test_an_error_stands_behind_the_items_before_it() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        yield 2
+        raise DataError("damaged", hint="x")
+
+    arrivals = Arrivals(items(), LONG_S, ahead=8)
+    assert [next(arrivals), next(arrivals)] == [1, 2]
+    with pytest.raises(DataError, match="damaged"):
+        next(arrivals)
+    with pytest.raises(StopIteration):
+        next(arrivals)
+
+
+def test_an_input_is_idle_while_its_writer_waits_and_not_when_something_is_there() -> None:
+    written: queue.Queue[int | None] = queue.Queue()
+    arrivals = Arrivals(iter(written.get, None), SHORT_S, ahead=8)
+    assert arrivals.is_idle()
+    written.put(1)
+    assert next(arrivals) == 1
+    assert arrivals.is_idle()
+    patient = Arrivals(iter(written.get, None), LONG_S, ahead=8)
+    written.put(2)
+    written.put(3)
+    # The older reader took one of the two: the newer sees what is left, or the end.
+    written.put(None)
+    written.put(None)
+    assert not patient.is_idle()
+
+
+def test_no_more_is_held_than_was_asked_for() -> None:
+    taken: list[int] = []
+    seen = threading.Semaphore(0)
+
+    def items() -> Iterator[int]:
+        for number in range(100):
+            taken.append(number)
+            seen.release()
+            yield number
+
+    arrivals = Arrivals(items(), LONG_S, ahead=4)
+    assert next(arrivals) == 0
+    for _ in range(6):
+        assert seen.acquire(timeout=60), "the one taken, four held, one in hand"
+    assert not seen.acquire(timeout=0.05)
+    assert len(taken) == 6

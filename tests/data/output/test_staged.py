@@ -1,23 +1,30 @@
-"""Outputs that stand in parts while a run goes on: a kill anywhere loses nothing."""
+"""Staged outputs: kills, terminals."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from cdec.core.errors import DataError, FieldError, LockedError, OutputExistsError
+from cdec.core.errors import CdecError, DataError, FieldError, LockedError, OutputExistsError
 from cdec.data.output.compress import plain_chunks
-from cdec.data.output.writer import open_writer, records_path
+from cdec.data.output.terminal import escape_json
+from cdec.data.output.writer import RecordWriter, open_writer, records_path
 from tests.campaign.shim import CALLS, Fault, Shim, can_shim
+
+# --- Outputs that stand in parts while a run goes on: a kill anywhere loses nothing.
 
 CONFIG = {"seed": 1}
 RECORDS: list[dict[str, Any]] = [
@@ -204,3 +211,97 @@ def test_a_kill_at_every_call_loses_nothing_and_repeats_nothing(
     server.stdout.close()
     least = 30 if name == "o.parquet" else 10
     assert kills >= (2 * least if is_heavy else least)
+
+
+# --- A run killed at any moment is resumed without a lost record and without a double one.
+
+KILLS = 100
+KILLED_RECORDS = 200
+DRAWS = 3
+KILLED_CONFIG = {"seed": 0}
+
+
+def one_run(path: Path) -> None:
+    """Write all draws that are missing, as ``cdec sample --resume`` does."""
+    with open_writer(path, config=KILLED_CONFIG, resume=True) as writer:
+        for record_id in range(KILLED_RECORDS):
+            for index in writer.finished.missing(record_id, DRAWS):
+                # Long records of wide characters: a kill can fall within one.
+                text = "東" * (record_id % 7) * 3000
+                writer.write({"id": record_id, "index": index, "text": text})
+
+
+def run_in_child(path: Path, seconds: float | None) -> bool:
+    """Fork a run; kill it after ``seconds``. Returns whether it ended by itself, well."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            one_run(path)
+            status = 0
+        except CdecError as error:
+            os.write(2, f"{error.code} {error.message}\n".encode())
+        finally:
+            os._exit(status)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return not os.WIFSIGNALED(status)
+
+
+def test_killed_runs_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    killed = 0
+    for attempt in range(KILLS):
+        path = tmp_path / f"{attempt % 10}.jsonl"
+        killed += not run_in_child(path, float(rng.uniform(0.0, 0.02)))
+    assert killed >= KILLS // 2
+    for number in range(10):
+        path = tmp_path / f"{number}.jsonl"
+        assert run_in_child(path, None)
+        records = [json.loads(line) for line in path.read_bytes().splitlines()]
+        pairs = Counter((record["id"], record["index"]) for record in records)
+        assert pairs == Counter({(i, k): 1 for i in range(KILLED_RECORDS) for k in range(DRAWS)})
+    assert not list(tmp_path.glob("*.partial"))
+
+
+# --- JSON on a terminal: the same values, and no character that moves or hides what is shown.
+
+TEXT = "a\x7f\x9b31m\u202eb\u2028c\U000e0001\ufeff \u00e9\u4e2d"
+
+
+class Stream(io.BytesIO):
+    """A stream that may be a terminal."""
+
+    is_terminal = False
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+
+class Terminal(Stream):
+    is_terminal = True
+
+
+def test_escaped_json_means_the_same() -> None:
+    written = json.dumps({"text": TEXT}, ensure_ascii=False) + "\n"
+    shown = escape_json(written)
+    assert json.loads(shown) == {"text": TEXT}
+    assert not set("\x7f\x9b\u202e\u2028\U000e0001\ufeff") & set(shown)
+    assert "\u00e9\u4e2d" in shown
+    assert shown.endswith("}\n")
+
+
+def test_a_terminal_gets_escapes_and_a_pipe_the_characters() -> None:
+    shown = {}
+    for kind in (Stream, Terminal):
+        stream = kind()
+        RecordWriter(stream, "stdout").write({"text": TEXT})
+        shown[kind] = stream.getvalue().decode()
+        assert json.loads(shown[kind]) == {"text": TEXT}
+    assert "\x9b" in shown[Stream]
+    assert "\u202e" in shown[Stream]
+    assert "\x9b" not in shown[Terminal]
+    assert "\u202e" not in shown[Terminal]

@@ -1,7 +1,8 @@
-"""Records in, records out: the samples of dicts are those of a file on the command line."""
+"""Records sampled from Python, and their faults."""
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 
 from cdec.cli.app import main
 from cdec.core import load_model
-from cdec.core.errors import DataError, DuplicateIdError, UsageError
+from cdec.core.errors import CdecError, DataError, DuplicateIdError, ExtraMissingError, UsageError
 from cdec.integrations.records import RecordSampler, sample_records
+from cdec.integrations.records.faults import as_cdec_error
+
+# --- Records in, records out: the samples of dicts are those of a file on the command line.
 
 RECORDS: list[dict[str, Any]] = [
     {"id": "a", "prompt": "The capital of France is", "n": 3, "seed": 5, "gold": "Paris"},
@@ -157,3 +161,31 @@ def test_a_usage_error_of_the_settings_is_raised(model: Any, artifacts: dict[str
         RecordSampler(model, "masked", artifact=artifacts["cities"], K=2)
     with pytest.raises(UsageError, match="tree"):
         RecordSampler(model, "exact", artifact=artifacts["cities"], tree="t.arrow")
+
+
+# --- Errors that nobody raised on purpose: those about memory are told from faults.
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_memory_that_is_used_up_is_status_75_whoever_says_so(error: Exception) -> None:
+    assert as_cdec_error(error).exit_status == 75
+    wrapped = ExtraMissingError("the model cannot be loaded")
+    wrapped.__cause__ = error
+    assert as_cdec_error(wrapped).exit_status == 75
+
+
+def test_other_errors_keep_their_meaning() -> None:
+    assert as_cdec_error(KeyError("x")).exit_status == 70
+    assert as_cdec_error(OSError(errno.ENOSPC, "No space left on device")).exit_status == 74
+    data = DataError("out of memory, says a record")
+    assert as_cdec_error(data) is data
+    assert isinstance(as_cdec_error(RuntimeError("x")), CdecError)

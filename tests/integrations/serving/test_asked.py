@@ -1,16 +1,36 @@
-"""Asked and ServingSettings: what a request may say, and what an operator must."""
+"""What servers are asked, and rows of masks for them."""
 
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
-from cdec.core.errors import CdecError, ConfigError, FieldError, InputMissingError, LimitError
+from cdec.compilers import grammar_constraint, regex_constraint, set_constraint
+from cdec.core import Constraint, Vocabulary, allocate_mask
+from cdec.core.combine.denial import deny
+from cdec.core.constraint import DEAD, DONE
+from cdec.core.errors import (
+    CdecError,
+    ConfigError,
+    FieldError,
+    InputMissingError,
+    LimitError,
+    UsageError,
+)
+from cdec.core.mask import mask_words, unpack_mask
+from cdec.integrations import walked
+from cdec.integrations.serving import rows as serving_rows
 from cdec.integrations.serving.asked import Asked
+from cdec.integrations.serving.rows import Rows
 from cdec.integrations.serving.settings import ServingLimits, ServingSettings
+
+# --- Asked and ServingSettings: what a request may say, and what an operator must.
 
 SETTINGS = ServingSettings(
     artifacts={"cities": Path("cities.arrow")},
@@ -204,3 +224,186 @@ def test_settings_come_from_the_environment_alone(
         ServingSettings.from_environment()
     monkeypatch.setenv("CDEC_SERVING", str(written(tmp_path, '[artifacts]\na = "a.arrow"\n')))
     assert ServingSettings.from_environment().artifacts == {"a": tmp_path / "a.arrow"}
+
+
+# --- Rows: masks of mixed batches are those of the constraints' own sessions, bit for bit.
+
+CITIES = ["Paris", "Lyon", "New York", "New York City", "Rome", "Bern", "Oslo"]
+LIST = 'start: "[" [WORD ("," WORD)*] "]"\nWORD: /[a-z]{1,6}/\n'
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    return Vocabulary.from_tokenizer("embedded")
+
+
+@pytest.fixture(scope="module")
+def constraints(vocabulary: Vocabulary) -> list[Constraint]:
+    words = grammar_constraint(LIST, vocabulary)
+    return [
+        set_constraint(CITIES, vocabulary),
+        words,
+        regex_constraint(r"[0-9]{2}-[0-9]{2}", vocabulary),
+        deny(words, [b"[a]", b"[]"]),
+        set_constraint(["yes", "no"], vocabulary, suffix="."),
+    ]
+
+
+@pytest.fixture(params=["cpu", "torch:cpu"])
+def rows(request: Any, vocabulary: Vocabulary) -> Rows:
+    made = Rows(torch.device("cpu"), vocabulary.eos_token_ids[0])
+    made._name = request.param
+    return made
+
+
+def own_mask(constraint: Constraint, tokens: list[int], width: int, end: int) -> Any:
+    """Return what the constraint's own session allows after tokens, bool[width]."""
+    session = constraint.session("cpu")
+    states = session.start(1)
+    for token in tokens:
+        if states[0] != DONE:
+            states = session.advance(states, np.array([token]))
+    mask = allocate_mask(1, constraint.vocabulary.width)
+    session.fill_mask(states, mask)
+    allowed = np.zeros(width, np.bool_)
+    known = unpack_mask(mask, constraint.vocabulary.width)[0]
+    allowed[: len(known)] = known
+    if not allowed.any():
+        allowed[end] = True
+    return allowed
+
+
+@pytest.mark.parametrize("more", [0, 45])
+def test_masks_of_mixed_batches_are_the_sessions_own_until_every_text_has_ended(
+    rows: Rows, constraints: list[Constraint], vocabulary: Vocabulary, more: int
+) -> None:
+    width, end = vocabulary.width + more, vocabulary.eos_token_ids[0]
+    random = np.random.default_rng(5)
+    texts = [rows.opened(constraints[i % len(constraints)]) for i in range(15)]
+    states = rows.states([text.start for text in texts])
+    so_far: list[list[int]] = [[] for _ in texts]
+    for _ in range(12):
+        masks = rows.masks(width, texts, states)
+        assert masks.shape == (15, mask_words(width))
+        allowed = unpack_mask(masks.numpy(), width)
+        tokens = []
+        for i, text in enumerate(texts):
+            assert (allowed[i] == own_mask(text.constraint, so_far[i], width, end)).all()
+            tokens.append(int(random.choice(np.flatnonzero(allowed[i]))))
+            so_far[i].append(tokens[i])
+        states = rows.after(texts, states, torch.tensor(tokens))
+        for i in (2, 7):
+            assert int(rows.walk(texts[i], so_far[i])) in (int(states[i]), DONE)
+    assert (states == DONE).any()
+
+
+def test_what_an_engine_writes_is_what_check_accepts_and_records_show_without_the_blank(
+    rows: Rows, vocabulary: Vocabulary
+) -> None:
+    sets: list[Constraint] = [
+        set_constraint(CITIES, vocabulary),
+        set_constraint(CITIES, vocabulary, leading_space="both"),
+        set_constraint(CITIES, vocabulary, prefix="<", suffix=">", leading_space="always"),
+    ]
+    random = np.random.default_rng(2)
+    for constraint in sets:
+        text, written = rows.opened(constraint), set()
+        for _ in range(20):
+            state, tokens = rows.states([text.start]), []
+            while int(state[0]) != DONE:
+                masks = rows.masks(vocabulary.width, [text], state)
+                allowed = np.flatnonzero(unpack_mask(masks.numpy(), vocabulary.width)[0])
+                tokens.append(int(random.choice(allowed)))
+                state = rows.after([text], state, torch.tensor(tokens[-1:]))
+            written.add(vocabulary.decode(tokens))
+        assert any(b" " in each[:2] for each in written)
+        for each, verdict in zip(written, constraint.verdicts(written), strict=True):
+            assert verdict["valid"] and verdict["text"] in CITIES, each
+            assert constraint.content(each) == verdict["text"].encode()
+
+
+def test_logits_of_free_rows_are_left_alone_and_others_are_masked_where_they_lie(
+    rows: Rows, constraints: list[Constraint], vocabulary: Vocabulary
+) -> None:
+    width, end = vocabulary.width, vocabulary.eos_token_ids[0]
+    for at in ([1, 4], [0, 1, 2, 3, 4], [4, 0]):
+        logits = torch.randn((5, width), generator=torch.Generator().manual_seed(3))
+        before = logits.clone()
+        texts = [rows.opened(constraints[row % 3]) for row in at]
+        rows.apply(logits, at, texts, rows.states([text.start for text in texts]))
+        for row in range(5):
+            expected = np.ones(width, np.bool_)
+            if row in at:
+                expected = own_mask(constraints[row % 3], [], width, end)
+            assert (torch.isfinite(logits[row]).numpy() == expected).all()
+            assert torch.equal(logits[row][expected], before[row][expected])
+
+
+def test_a_text_that_ended_or_was_given_up_can_only_end(
+    rows: Rows, constraints: list[Constraint], vocabulary: Vocabulary
+) -> None:
+    end = vocabulary.eos_token_ids[0]
+    text = rows.opened(constraints[0])
+    masks = rows.masks(vocabulary.width, [text, text, None], rows.states([DONE, DEAD, DEAD]))
+    allowed = unpack_mask(masks.numpy(), vocabulary.width)
+    assert [np.flatnonzero(row).tolist() for row in allowed] == [[end]] * 3
+    after = rows.after([text, None], rows.states([DONE, DEAD]), torch.tensor([end, end]))
+    assert after.tolist() == [DONE, DEAD]
+
+
+def test_tokens_that_no_text_holds_lead_nowhere(
+    rows: Rows, constraints: list[Constraint], vocabulary: Vocabulary
+) -> None:
+    text = rows.opened(constraints[0])
+    wrong = torch.tensor([-1, vocabulary.width, vocabulary.width + 7])
+    states = rows.after([text] * 3, rows.states([text.start] * 3), wrong)
+    assert states.tolist() == [DEAD] * 3
+
+
+def test_texts_of_one_constraint_share_a_session_until_it_is_full(
+    rows: Rows, constraints: list[Constraint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grammar = constraints[1]
+    first = rows.opened(grammar)
+    assert rows.opened(grammar) is first
+    assert rows.opened(constraints[0]) is not first
+    rows.walk(first, grammar.vocabulary.encode(["[abc,de"])[0][:3])
+    monkeypatch.setattr(walked, "_MOST_STATES", 1)
+    second = rows.opened(grammar)
+    assert second is not first
+    state = rows.states([first.start])
+    assert torch.equal(rows.masks(5000, [first], state), rows.masks(5000, [second], state))
+
+
+def test_sessions_that_wait_are_bounded(rows: Rows, vocabulary: Vocabulary) -> None:
+    few = serving_rows._MOST_SESSIONS
+    cities = set_constraint([str(number) for number in range(few + 2)], vocabulary)
+    for number in range(few + 2):
+        rows.opened(cities.candidates([str(number)]))
+    assert len(rows._waiting) == few
+
+
+def test_logits_narrower_than_the_vocabulary_are_refused(
+    rows: Rows, constraints: list[Constraint]
+) -> None:
+    text = rows.opened(constraints[0])
+    with pytest.raises(UsageError, match="columns"):
+        rows.apply(torch.zeros((1, 100)), [0], [text], rows.states([text.start]))
+
+
+def test_a_text_that_gets_stuck_is_said_in_the_log(
+    vocabulary: Vocabulary, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = Rows(torch.device("cpu"), vocabulary.eos_token_ids[0])
+    words = grammar_constraint('start: "a" "b"', vocabulary)
+
+    class Unsound(type(words)):  # type: ignore[misc]
+        is_sound = False
+
+    words.__class__ = Unsound
+    text = rows.opened(words)
+    with caplog.at_level(logging.WARNING):
+        rows.masks(vocabulary.width, [text, text], rows.states([text.start, DONE]))
+        assert not caplog.records
+        rows.masks(vocabulary.width, [text], rows.states([DEAD]))
+    assert "no member" in caplog.text

@@ -24,7 +24,7 @@ from cdec.samplers.walks.candidates import FINISH_REASONS
 from cdec.samplers.walks.randomness import CandidateUniforms, draw_seeds
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
-from tests.laws.toys import Row
+from tests.laws.worlds import Row
 from tests.samplers.drafts.draft_toys import END, Law, Pair
 
 DRAWS = heavy_or(40_000, 100_000)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
-from tests.laws.toys import Probabilities, Row, Toy
+from tests.laws.worlds import Probabilities, Row, Toy
 
 END = -1
 """The end of a text by any end id, as one event."""

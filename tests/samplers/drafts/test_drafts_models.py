@@ -1,4 +1,4 @@
-"""Drafts on the embedded models: greedy texts, calls of the target, batches, and refusals."""
+"""Draft models: their proposals, lookup, edges."""
 
 from __future__ import annotations
 
@@ -16,16 +16,25 @@ from numpy.typing import NDArray
 from cdec.compilers import compile_grammar, compile_set
 from cdec.core import LanguageModel, Sample, load_model, open_artifact
 from cdec.core.constraint import DONE
-from cdec.core.errors import TokenizerMismatchError
+from cdec.core.errors import ModelError, TokenizerMismatchError
 from cdec.core.models.tabular import TabularModel
+from cdec.core.models.warping import Warping, normalizers
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.data.assets import embedded_model_path, entity_list, evaluation_prompts, grammar_path
 from cdec.samplers import Request
 from cdec.samplers.base import Sampler
+from cdec.samplers.disc import DiscSampler
+from cdec.samplers.drafts.counts import LONGEST_MATCH, LookupDrafting
+from cdec.samplers.drafts.ledger import PASSED_OVER, TARGET_CALLS, Ledger, owning
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.mentored_decoding import MentoredSampler
 from cdec.samplers.speculative import SpeculativeSampler
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.frontier import Frontier
 from tests.laws.rounding import near
+from tests.samplers.drafts.draft_toys import ENDS, made_pair, pairs, random_law
+
+# --- Drafts on the embedded models: greedy texts, calls of the target, batches, and refusals.
 
 END = -1
 NEAR = 1e-4
@@ -278,3 +287,183 @@ def test_a_draft_of_another_vocabulary_is_refused(setting: Setting, sampler: Any
             setting.target, None, "Question:", rng=np.random.default_rng(0), max_new_tokens=2
         )
     assert "smaller one of its family" in str(caught.value.hint)
+
+
+# --- Drafts at the edges: ids used again in any order, huge numbers, interrupts while prompts
+# open.
+
+
+def with_parents_above(pair: Any) -> TabularModel:
+    """Return a model whose next contexts get ids that fall by thousands, the first one highest."""
+    model: TabularModel = pair.toy.model()
+    low = model.prefill([[1]])
+    wide = model.prefill([[2]])
+    while len(wide) < 8000:
+        wide = model.advance(np.repeat(wide, 4), np.tile(np.arange(4), len(wide)))
+    high = model.prefill([[3]])
+    model.release(low)
+    model.release(high)
+    return model
+
+
+def test_accounts_make_room_for_parents_of_larger_ids() -> None:
+    model = with_parents_above(pairs()["free"])
+    with Batch(model, [Request([0], None, [1], max_new_tokens=4)]) as batch:
+        walks = Frontier.at_start(batch, np.zeros(1, np.int64), np.zeros(1, np.int64))
+        last = walks.advance(np.arange(1), np.array([0]), np.zeros(1))
+        assert last.context[0] + 1000 < walks.context[0]
+        ledger = Ledger(batch)
+        ledger.evaluate([last])
+        assert ledger.totals(TARGET_CALLS).tolist() == [1]
+        assert ledger.totals(PASSED_OVER).tolist() == [1]
+
+
+def test_drafts_follow_models_whose_ids_fall() -> None:
+    pair = pairs()["set"]
+    expected = _tokens(pair, pair.toy.model(), pair.draft_model())
+    assert _tokens(pair, with_parents_above(pair), pair.draft_model()) == expected
+
+
+def _tokens(pair: Any, target: TabularModel, draft: TabularModel) -> list[Any]:
+    request = Request([0], pair.constraint, range(20), max_new_tokens=pair.limit)
+    found = SpeculativeSampler(draft=draft).draw_batch(target, [request])[0]
+    assert isinstance(found, list)
+    return [sample.token_ids for sample in found]
+
+
+@pytest.mark.parametrize("make", [SpeculativeSampler, DiscSampler])
+def test_a_gamma_of_any_size_is_as_long_as_texts_can_be(make: Any) -> None:
+    pair = made_pair(random_law(1, 0.1), random_law(2, 0.2))
+    huge, long = (
+        make(draft=pair.draft_model(), gamma=gamma).draw(
+            pair.toy.model(), pair.constraint, "", n=3, rng=np.random.default_rng(0)
+        )
+        for gamma in (2**31 - 1, 50)
+    )
+    assert [s.to_json() for s in huge] == [s.to_json() for s in long]
+
+
+def test_an_interrupt_while_prompts_open_one_by_one_releases_them() -> None:
+    class Interrupting(TabularModel):
+        opened = 0
+
+        def prefill(self, prompts: Any, warping: Any = None, begun: Any = None) -> Any:
+            if len(prompts) > 1:
+                raise ModelError("one prompt at a time")
+            self.opened += 1
+            if self.opened == 3:
+                raise KeyboardInterrupt
+            return super().prefill(prompts, warping, begun)
+
+    pair = pairs()["free"]
+    model = Interrupting(pair.toy.probabilities, pair.toy.vocabulary)
+    with pytest.raises(KeyboardInterrupt):
+        Batch(model, [Request([0], None, [1], max_new_tokens=2) for _ in range(4)])
+    assert model.tree.live == 0
+
+
+@pytest.mark.parametrize("temperature", [1e-9, 1e-320])
+def test_the_coldest_temperature_leaves_the_best_tokens(temperature: float) -> None:
+    scores = np.array([[1.0, 3.0, 3.0, -np.inf], [-1e30, -2e30, -3e30, -4e30]])
+    warped = Warping(temperature).apply(scores.copy())
+    law = np.exp(warped - normalizers(warped)[:, None])
+    assert law.tolist() == [[0, 0.5, 0.5, 0], [1, 0, 0, 0]]
+
+
+# --- Accounts of candidates that belong to other draws: one gather, equal to a loop over
+# requests.
+
+
+def looped(
+    owners: dict[int, NDArray[np.int64]],
+    request: NDArray[np.int64],
+    candidate: NDArray[np.int64],
+) -> list[int]:
+    """Return the owning draws, one row at a time."""
+    return [
+        int(owners[r][c]) if r in owners else c
+        for r, c in zip(request.tolist(), candidate.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_candidates_find_the_draws_they_belong_to(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    requests = int(rng.integers(1, 30))
+    counts = rng.integers(1, 9, size=requests)
+    having = rng.permutation(requests)[: int(rng.integers(1, requests + 1))].tolist()
+    owners = {r: rng.integers(0, 5, size=counts[r]) for r in having}
+    request = rng.integers(0, requests, size=int(rng.integers(0, 200)))
+    candidate = rng.integers(0, counts[request])
+    before = candidate.copy()
+    found = owning(owners, requests, request, candidate)
+    assert found.tolist() == looped(owners, request, candidate)
+    assert np.array_equal(candidate, before)
+
+
+def test_a_request_without_candidates_leaves_those_of_others_alone() -> None:
+    none = np.zeros(0, np.int64)
+    owners = {0: none, 2: np.array([1, 0, 1])}
+    found = owning(owners, 4, np.array([2, 3, 2]), np.array([0, 5, 1]))
+    assert found.tolist() == [1, 5, 0]
+
+
+# --- Prompt lookup guesses what a plain search of prompt and text finds, and keeps nothing.
+
+PAIR = pairs()["free"]
+NONE = -2
+
+
+def searched(tokens: list[int]) -> int:
+    """Return what followed the latest of the longest earlier runs, by comparing all of them."""
+    for length in range(min(LONGEST_MATCH, len(tokens) - 1), 0, -1):
+        run = tokens[len(tokens) - length :]
+        for start in range(len(tokens) - length - 1, -1, -1):
+            if tokens[start : start + length] == run:
+                after = tokens[start + length]
+                return NONE if after in ENDS else after
+    return NONE
+
+
+def places(batch: Batch, texts: list[tuple[int, list[int]]]) -> Frontier:
+    """Return a walk a text (request and tokens), each at its own depth."""
+    model, contexts = batch.model, []
+    for request, text in texts:
+        context = batch.roots[[request]]
+        for token in text:
+            context = model.advance(context, np.array([token]))
+        contexts.append(int(context[0]))
+    requests = np.array([request for request, _ in texts], np.int64)
+    start: Any = Frontier.at_start(batch, requests, np.arange(len(texts)))
+    start.context[:] = contexts
+    return start
+
+
+@pytest.mark.parametrize("letters", [1, 2, 4, 7])
+def test_guesses_are_those_of_a_plain_search(letters: int) -> None:
+    rng = np.random.default_rng(letters)
+    prompts = [rng.integers(0, letters, size=n).tolist() for n in (0, 1, 2, 5, 40, 300)]
+    requests = [Request(prompt, None, [1], max_new_tokens=400) for prompt in prompts]
+    with Batch(PAIR.toy.model(), requests) as batch, LookupDrafting(batch) as drafting:
+        for longest in (1, 3, 20, 300):
+            texts = [
+                (int(r), rng.integers(0, letters, size=int(rng.integers(0, longest))).tolist())
+                for r in rng.integers(0, len(prompts), size=60)
+            ]
+            found = drafting.guess(places(batch, texts), None).events.tolist()
+            assert found == [searched(prompts[r] + text) for r, text in texts]
+
+
+def test_a_walk_that_comes_back_to_a_shorter_prefix_is_searched_again() -> None:
+    """Verification sends walks back: to prefixes above, or to other children of them."""
+    requests = [Request([0, 1, 2, 0, 1, 3], None, [1], max_new_tokens=9)]
+    with Batch(PAIR.toy.model(), requests) as batch, LookupDrafting(batch) as drafting:
+        for text, expected in [
+            ([0, 1], 3),
+            ([0, 1, 2], 0),
+            ([0, 1], 3),
+            ([0, 2], 0),
+            ([0], 1),
+            ([], NONE),
+        ]:
+            assert drafting.guess(places(batch, [(0, text)]), None).events.tolist() == [expected]

@@ -1,19 +1,39 @@
-"""One draft for all methods: opened once a batch, accounted for once, released whatever happens."""
+"""One draft for every method, and speculation under grammars."""
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cdec.core.errors import ModelError, UsageError
+from cdec.compilers import compile_grammar
+from cdec.core import open_artifact
+from cdec.core.combine.healing import HealedConstraint
+from cdec.core.errors import CdecError, ModelError, UsageError
+from cdec.core.models.tabular import TabularModel
+from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
+from cdec.samplers.beam import BeamSampler
+from cdec.samplers.disc import DiscSampler
+from cdec.samplers.drafts.counts import Counts
 from cdec.samplers.drafts.speculate import NamedDraft
+from cdec.samplers.exact import ExactSampler
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.registry import METHODS
-from tests.samplers.drafts.draft_toys import pairs
+from cdec.samplers.request import Request
+from tests.laws.gtest import g_test
+from tests.laws.sessions import assert_session_laws
+from tests.laws.worlds import Row, toy_a, toy_set
+from tests.samplers.drafts.draft_toys import pairs, random_law
+from tests.samplers.enumeration import masked, target, total_variation
+from tests.samplers.keyed import bare
+
+# --- One draft for all methods: opened once a batch, accounted for once, released whatever
+# happens.
 
 PAIR = pairs()["set"]
 DRAFTED = [name for name, method in METHODS.items() if method.option("draft") is not None]
@@ -116,3 +136,212 @@ def reward_of(name: str) -> dict[str, Any]:
     from cdec.samplers.rewards import build_reward
 
     return {"reward": build_reward("regex:a")} if METHODS[name].needs_reward else {}
+
+
+# --- With a draft, results hang on the record alone, whatever contexts the models hold besides.
+#
+# A model that was used gives freed ids anew, in no order: nothing may follow the order of ids.
+
+VOCABULARY = pairs()["set"].toy.vocabulary
+KINDS: dict[str, dict[str, Any]] = {
+    "gamma 3": {"gamma": 3},
+    "auto": {"gamma": "auto", "round": 4},
+    "prompt-lookup": {"draft": "prompt-lookup", "gamma": 2},
+    "no draft": {"draft": None},
+}
+
+
+def random_rows(rng: np.random.Generator) -> list[Row]:
+    """Return eight distinct rows of up to five letters."""
+    rows: set[Row] = set()
+    while len(rows) < 8:
+        rows.add(tuple(int(t) for t in rng.integers(0, 4, size=int(rng.integers(1, 6)))))
+    return sorted(rows)
+
+
+def requests(seed: int) -> list[Request]:
+    """Return five records, of which two share a prompt and two a set."""
+    rng = np.random.default_rng(seed)
+    sets = [toy_set(random_rows(rng), VOCABULARY) for _ in range(3)]
+    which = [([0, 1, 0], 0), ([1, 2], 1), ([0, 1, 0], 2), ([2], 0), ([], 1)]
+    return [
+        Request(prompt, sets[number], [50 * seed + 10 * i + j for j in range(6)], id=i)
+        for i, (prompt, number) in enumerate(which)
+    ]
+
+
+@functools.cache
+def laws(seed: int) -> tuple[Any, Any]:
+    """Return a target's and a draft's probabilities, computed once a prefix."""
+    target, draft = random_law(1000 + seed, 0.2 * (seed % 3)), random_law(2000 + seed, 0.3)
+    return functools.cache(target), functools.cache(draft)
+
+
+def sampler(kind: str, seed: int, used: bool) -> tuple[ExactSampler, TabularModel]:
+    """Return a sampler and its target; used models have holes among their contexts."""
+    target, draft = (TabularModel(law, VOCABULARY) for law in laws(seed))
+    ours = ExactSampler(**{"draft": draft} | KINDS[kind])
+    if used:
+        target.prefill([[3]])
+        draft.prefill([[3]])
+        for _ in range(2):
+            ours.draw_batch(target, requests(seed + 1000))
+    return ours, target
+
+
+def records(results: list[Any]) -> list[list[dict[str, Any]]]:
+    """Return samples as JSON objects with rounded sums; an error fails the test."""
+    assert not any(isinstance(samples, CdecError) for samples in results)
+    return [
+        [
+            {k: round(v, 9) if isinstance(v, float) else v for k, v in sample.to_json().items()}
+            for sample in samples
+        ]
+        for samples in results
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exact_gives_a_record_the_same_samples_alone_and_beside_others(kind: str) -> None:
+    for seed in (33, 37, 43):
+        asked = requests(seed)
+        found = {}
+        for size, used in ((1, False), (1, True), (2, True), (5, False)):
+            found[size, used] = []
+            for start in range(0, 5, size):
+                ours, target = sampler(kind, seed, used)
+                some = asked[start : start + size]
+                found[size, used] += records(ours.draw_batch(target, some))
+        for case, those in found.items():
+            assert those == found[1, False], (seed, case)
+
+
+# --- Grammars under the samplers: laws with guesses, opportunistic masks, healing and a
+# lookahead.
+
+TOY_A = 'start: "00000" | "1" BIT BIT BIT BIT\nBIT: /[01]/\n'
+TOKENS = [b"{", b"}", b'"', b"a", b"b", b":", b",", b'":', b'",', b'"}', b"ab", b'{"', b' "', b" "]
+GRAMMAR_VOCABULARY = Vocabulary([*TOKENS, b""], eos_token_ids=[len(TOKENS)])
+OBJECT = """
+start: "{" [pair ("," pair)*] "}"
+pair: STRING ":" STRING
+STRING: /"[ab]{1,4}"/
+%ignore / {1,2}/
+"""
+
+
+def compiled(source: str, vocabulary: Vocabulary, folder: Path, lexer: Any = None) -> Any:
+    path = folder / "grammar.arrow"
+    compile_grammar(source, vocabulary, path, lexer=lexer, force=True)
+    return open_artifact(path, vocabulary=vocabulary)
+
+
+@pytest.fixture(params=["contextual", "dynamic"])
+def binary(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Toy A as a grammar."""
+    return compiled(TOY_A, toy_a().vocabulary, tmp_path, request.param)
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> Any:
+    """Flat objects of strings over a and b."""
+    return compiled(OBJECT, GRAMMAR_VOCABULARY, tmp_path)
+
+
+def model(seed: int = 3) -> TabularModel:
+    """A model that mostly writes objects."""
+
+    def probabilities(prefix: tuple[int, ...]) -> np.ndarray:
+        own = np.random.default_rng([seed, *prefix[-3:]])
+        weights = own.exponential(size=len(TOKENS) + 1) ** 2 + 1e-3
+        weights[13] *= 0.1
+        return weights / weights.sum()
+
+    return TabularModel(probabilities, GRAMMAR_VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"draft": "counts", "gamma": 3, "counts": Counts(threshold=0.1)}, {"opportunistic": True}],
+    ids=["plain", "speculate", "opportunistic"],
+)
+def test_draws_follow_the_masked_law(binary: Any, options: dict[str, Any]) -> None:
+    toy = toy_a()
+    sampler = MaskedSampler(max_walks=1 << 13, **options)
+    samples = sampler.draw(toy.model(), binary, "", n=20_000, rng=np.random.default_rng(2))
+    assert g_test((tuple(s.token_ids) for s in samples), masked(toy).law) >= 1e-4
+    assert {sample.valid for sample in samples} == {True}
+
+
+def test_disc_gets_close_to_the_target(binary: Any) -> None:
+    toy = toy_a()
+    samples = DiscSampler(K=8).draw(toy.model(), binary, "", n=20_000, rng=np.random.default_rng(2))
+    rows = [tuple(sample.token_ids) for sample in samples]
+    found = {row: rows.count(row) / len(rows) for row in set(rows)}
+    # Design, toy A: TV .003138 for K = 8; the rest is the noise of 20,000 draws over 17 texts.
+    assert total_variation(found, target(toy)) < 0.02
+
+
+def test_beams_are_members_without_repetition(objects: Any) -> None:
+    samples = BeamSampler(beams=6).draw(
+        model(), objects, "", n=6, rng=np.random.default_rng(0), max_new_tokens=12
+    )
+    whole = [sample for sample in samples if sample.finish_reason == "complete"]
+    assert len({tuple(s.token_ids) for s in whole}) == len(whole) > 2
+    assert all(sample.valid for sample in whole)
+
+
+@pytest.mark.parametrize("make", [GreedySampler, MaskedSampler])
+@pytest.mark.parametrize("seed", range(4))
+def test_guesses_change_no_text(objects: Any, make: Any, seed: int) -> None:
+    draw: dict[str, Any] = {"n": 20, "max_new_tokens": 40}
+    rng = np.random.default_rng
+    plain = make().draw(model(seed), objects, "", rng=rng(seed), **draw)
+    sampler = make(draft="counts", gamma=4, counts=Counts(threshold=0.2))
+    for _ in range(2):
+        guessed = sampler.draw(model(seed), objects, "", rng=rng(seed), **draw)
+        assert [bare(sample) for sample in guessed] == [bare(sample) for sample in plain]
+    calls = [sum(s.diagnostics["target_calls"] for s in samples) for samples in (plain, guessed)]
+    assert calls[1] < calls[0]
+
+
+def test_saved_counts_serve_another_session(objects: Any, tmp_path: Path) -> None:
+    sampler = GreedySampler(draft="counts", gamma=6)
+    options: dict[str, Any] = {"rng": np.random.default_rng(0), "max_new_tokens": 40}
+    sampler.draw(model(), objects, "", **options)
+    sampler.drafting.counts.save(tmp_path / "counts.json")
+    objects.session()
+    again = open_artifact(tmp_path / "grammar.arrow", vocabulary=GRAMMAR_VOCABULARY)
+    counts = Counts.load(tmp_path / "counts.json")
+    counts.require_artifacts([again.metadata["cdec.digest"]])  # type: ignore[attr-defined]
+    (cold,) = GreedySampler(draft="counts", gamma=6).draw(model(), again, "", **options)
+    (warm,) = GreedySampler(draft="counts", gamma=6, counts=counts).draw(
+        model(), again, "", **options
+    )
+    assert warm.token_ids == cold.token_ids
+    assert warm.diagnostics["target_calls"] < cold.diagnostics["target_calls"]
+
+
+@pytest.mark.parametrize("prefix", [b'{"', b'"', b'"a', b' "ab":'])
+def test_healed_grammars_obey_the_laws(tmp_path: Path, prefix: bytes) -> None:
+    # The texts behind the prefix: what is left of a pair.
+    inner = compiled('start: /[ab]{0,2}/ /"?:?/ /[}a]/\n', GRAMMAR_VOCABULARY, tmp_path, "dynamic")
+    table = {token: i for i, token in enumerate(TOKENS)}
+    members = [
+        [table[bytes([b])] for b in prefix + text] for text in (b'ab":}', b'a"}', b"}", b"aba")
+    ]
+    healed = HealedConstraint(inner, prefix)
+    assert_session_laws(healed, members, np.random.default_rng(0))
+
+
+def test_a_lookahead_shows_in_the_record_and_forbids_bridges(objects: Any) -> None:
+    narrow = objects.with_lookahead(0)
+    bridges = {TOKENS.index(token) for token in (b'":', b'",', b'"}', b'{"')}
+    for constraint, expected in ((objects, True), (narrow, False)):
+        samples = MaskedSampler().draw(
+            model(), constraint, "", n=60, rng=np.random.default_rng(0), max_new_tokens=60
+        )
+        drawn = {token for sample in samples for token in sample.token_ids}
+        assert bool(drawn & bridges) is expected
+        looked = {sample.diagnostics.get("lookahead") for sample in samples}
+        assert looked == ({None} if expected else {0})

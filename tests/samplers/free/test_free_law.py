@@ -1,20 +1,43 @@
-"""The law of texts with a free part, P(free part) * Q(constrained part | free part), enumerated."""
+"""The law of free text before constraints, and its costs."""
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from cdec.compilers import grammar_constraint, regex_constraint, schema_constraint
+from cdec.core import Vocabulary
 from cdec.core.combine.free_text import FreeText
+from cdec.core.constraint import Constraint
+from cdec.core.models.wrapping import wrap_module
 from cdec.samplers import SAMPLERS, Request
+from cdec.samplers.free.draws import FreeParts
+from tests.core.models.tiny_models import VOCABULARY, tiny_module
 from tests.laws.gtest import g_test
-from tests.laws.toys import Row, Toy
+from tests.laws.sessions import own_mask
+from tests.laws.worlds import Row, Toy, toy_set
 from tests.samplers import enumeration
-from tests.samplers.free.two_stage import END, LENGTH, MARKER, SET_WORLD, WORLD, Free, World
+from tests.samplers.free.two_stage import (
+    END,
+    LENGTH,
+    MARKER,
+    MEMBERS,
+    PIECES,
+    SET_WORLD,
+    WORLD,
+    Free,
+    World,
+)
 from tests.samplers.smc_laws import smc
+
+# --- The law of texts with a free part, P(free part) * Q(constrained part | free part),
+# enumerated.
 
 LIMIT = 4
 DRAWS = 3000
@@ -225,3 +248,142 @@ def test_unconstrained_draws_strike_nothing_out() -> None:
         is_member = sample.finish_reason == "complete" and member in WORLD.members
         assert bool(sample.valid) == is_member, (sample, whole)
         assert sample.log_weight == (0.0 if is_member else None)
+
+
+# --- Compiled regexes, grammars and schemas behind free text: their own masks, verdicts and laws.
+
+GRAMMAR = 'start: "a" ("b" "b"?)? | "ba"'
+SCHEMA = '{"enum": [1, 11, 112, "x"]}'
+DIGITS = (b"1", b"2", b"|", b"11", b"1|", b"|1", b'"', b'|"', b"x", b"12")
+NUMBERS = (b"1", b"11", b"112", b'"x"')
+AFTER = FreeText(after=("|",))
+KINDS = pytest.mark.parametrize("name", ["regex", "grammar", "schema"])
+MAKE: dict[str, Callable[[Vocabulary], Constraint]] = {
+    "regex": lambda vocabulary: regex_constraint("a(bb?)?|ba", vocabulary),
+    "grammar": lambda vocabulary: grammar_constraint(GRAMMAR, vocabulary),
+    "schema": lambda vocabulary: schema_constraint(SCHEMA, vocabulary),
+}
+_MADE: dict[str, Constraint] = {}
+
+
+@dataclass(frozen=True)
+class Compiled(World):
+    """A world whose constraint is compiled; its members are all that it accepts."""
+
+    name: str = ""
+
+    def constraint(self) -> Constraint:
+        if self.name not in _MADE:
+            _MADE[self.name] = MAKE[self.name](self.vocabulary)
+        return _MADE[self.name]
+
+
+def world_of(name: str) -> Compiled:
+    is_schema = name == "schema"
+    pieces, members = (DIGITS, NUMBERS) if is_schema else (PIECES, MEMBERS)
+    return Compiled(pieces, members, name=name)
+
+
+def accepts(name: str, text: str) -> bool:
+    """By other readers than cdec's own."""
+    if name == "schema":
+        return text in ("1", "11", "112", '"x"') and json.loads(text) in (1, 11, 112, "x")
+    return re.fullmatch("a(bb?)?|ba", text) is not None
+
+
+@KINDS
+@pytest.mark.parametrize("method", ["masked", "exact"])
+def test_compiled_draws_have_the_law_of_both_stages(name: str, method: str) -> None:
+    world = world_of(name)
+    options = {"exact": {"fallback": "none"}}.get(method, {})
+    request = Request.numbered(
+        [0], world.constraint(), id="q", n=1500, seed=2, max_new_tokens=4, free=AFTER
+    )
+    (samples,) = SAMPLERS[method](**options).draw_batch(world.model(), [request])
+    assert isinstance(samples, list), samples
+    law = masked if method == "masked" else target
+    assert g_test(drawn(samples), joint(world, [b"|"], law)) > 1e-4
+    ended = [s for s in samples if s.finish_reason == "complete"]
+    assert ended and all(s.valid is True and accepts(name, s.text or "") for s in ended)
+    # What stands before the marker is no part of what is judged.
+    assert any(not accepts(name, (s.free_text + (s.text or ""))) for s in ended)
+
+
+@KINDS
+def test_texts_that_nothing_masks_are_judged_from_the_marker_on(name: str) -> None:
+    world = world_of(name)
+    request = Request.numbered([0], world.constraint(), id="q", n=300, max_new_tokens=6, free=AFTER)
+    (samples,) = SAMPLERS["unconstrained"]().draw_batch(world.model(), [request])
+    assert isinstance(samples, list)
+    reached = [s for s in samples if s.marker is not None]
+    for sample in reached:
+        member = world.text(tuple(sample.token_ids)).partition(b"|")[2].decode()
+        is_member = sample.finish_reason == "complete" and accepts(name, member)
+        assert bool(sample.valid) == is_member, sample
+    assert {bool(s.valid) for s in reached} == {True, False}
+
+
+@KINDS
+def test_masks_behind_the_marker_are_the_constraints_own_bit_for_bit(name: str) -> None:
+    world = world_of(name)
+    constraint, parts = world.constraint(), FreeParts()
+    assert parts.constrained(constraint, AFTER, b"") is constraint
+    spelt = {
+        row[:n]: row[n:]
+        for member in world.members
+        for row in world.spellings(member)
+        for n in range(len(row) + 1)
+    }
+    for begun in list(spelt):
+        onward = world.text(begun)
+        if not onward:
+            continue
+        started = parts.constrained(constraint, AFTER, onward)
+        for rest, _ in ((row[len(begun) :], 0) for row in spelt if row[: len(begun)] == begun):
+            own = own_mask(constraint, [*begun, *rest])
+            assert np.array_equal(own_mask(started, [*rest]), own)
+    between = replace(AFTER, after=(), between=("|", "|"))
+    tagged = parts.constrained(constraint, between, b"")
+    ends = [world.vocabulary.eos_token_ids[0]]
+    for row in spelt:
+        own, region = own_mask(constraint, [*row]), own_mask(tagged, [*row])
+        may_end = bool(own[ends].all())
+        own[ends] = False
+        assert not region[ends].any() and not (own & ~region).any()
+        added = [world.pieces[t] for t in np.flatnonzero(region & ~own).tolist()]
+        assert all(b"|" in piece for piece in added)
+        assert (b"|" in added) == may_end
+
+
+# --- What free text costs: the model reads the prompt and each token of it once.
+
+ROWS = [[20, 21, 22], [20, 30], [40]]
+PROMPT = [5, 6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "t5"])
+@pytest.mark.parametrize(
+    "free",
+    [FreeText(after=("\x07",), budget=9), FreeText(between=("\x07", "\x0b"), regions=3, budget=4)],
+    ids=["after", "between"],
+)
+def test_every_token_is_read_once(name: str, free: FreeText) -> None:
+    model = wrap_module(tiny_module(name), VOCABULARY)
+    constraint, read = toy_set(ROWS, VOCABULARY), 0
+    for seed in range(4):
+        request = Request.numbered(
+            PROMPT, constraint, id=1, n=1, seed=seed, max_new_tokens=40, free=free
+        )
+        (samples,) = SAMPLERS["masked"]().draw_batch(model, [request])
+        assert isinstance(samples, list)
+        (sample,) = samples
+        now, read = model.total_usage.tokens - read, model.total_usage.tokens
+        # A decoder's first token is of no prompt.
+        assert sample.target_tokens == now - (name == "t5")
+        # Behind a region its own tokens are read again.
+        regions = () if free.end is None else sample.regions
+        again = sum(region["tokens"] for region in regions)
+        # A text that the model ends before it has a token is forced from its prompt on.
+        again += len(PROMPT) if sample.forced else 0
+        assert now <= len(sample.token_ids) + len(PROMPT) + 1 + again
+    assert model.tree.live == 0

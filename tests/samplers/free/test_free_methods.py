@@ -17,7 +17,7 @@ from cdec.core.sample import Sample
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.registry import METHODS
 from tests.laws.gtest import g_test
-from tests.laws.toys import Row, Toy
+from tests.laws.worlds import Row, Toy
 from tests.samplers import enumeration
 from tests.samplers.drafts.draft_laws import Rounds
 from tests.samplers.drafts.draft_toys import END as ENDED

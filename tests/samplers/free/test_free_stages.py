@@ -12,7 +12,7 @@ from cdec.core.errors import CdecError, UsageError
 from cdec.core.sample import Sample
 from cdec.samplers import SAMPLERS, Request
 from tests.laws.gtest import g_test
-from tests.laws.toys import Row, Toy
+from tests.laws.worlds import Row, Toy
 from tests.samplers import enumeration
 from tests.samplers.free.two_stage import END, LENGTH, MARKER, SET_WORLD, WORLD, World
 

@@ -13,7 +13,7 @@ from cdec.core.constraint import Constraint
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.grammars.finite_language import FiniteLanguage
-from tests.laws.toys import Row, Toy, toy_set
+from tests.laws.worlds import Row, Toy, toy_set
 
 MARKER, END, NO_MARKER, LENGTH = "marker", "end", "no_marker", "length"
 

@@ -19,7 +19,7 @@ from cdec.core.models.rounding import EVENT_ROUNDING
 from cdec.core.models.wrapping import wrap_module
 from cdec.samplers import sample
 from tests.core.models.tiny_models import VOCABULARY, tiny_module
-from tests.laws.toys import toy_set
+from tests.laws.worlds import toy_set
 
 MEMBERS = ["Berlin", "New York", "New York City", "Oslo", "Paris", "Rome"]
 PROMPTS = ["A city:", "Question: Which city is it?\nAnswer:", "Paris, Rome,", "x", "The end of"]

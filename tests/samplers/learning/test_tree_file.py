@@ -1,4 +1,4 @@
-"""Trees on disk: what comes back, what is refused, and what later draws make of them."""
+"""Prefix trees and their files."""
 
 from __future__ import annotations
 
@@ -6,27 +6,38 @@ import dataclasses
 import math
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from cdec.core.artifacts.read import verify_bytes
+from cdec.core.artifacts.write import write_artifact
 from cdec.core.constraint import Constraint
 from cdec.core.errors import CdecError, OutputError, TreeMismatchError, UsageError
 from cdec.core.models.base import LanguageModel
+from cdec.core.models.fingerprint import model_fingerprint
 from cdec.core.models.tabular import TabularModel
+from cdec.core.models.transformers.causal import CausalModel
+from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
+from cdec.core.models.transformers.full_forward import FullForwardModel
 from cdec.samplers.asap import AsapSampler
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.exact import ExactSampler
-from cdec.samplers.learning.saved import TreeFile
+from cdec.samplers.learning.saved import KINDS, TreeFile
+from cdec.samplers.prefix_tree import PrefixTree, Visit
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
 from cdec.samplers.walks.batch import Batch
+from tests.core.models.tiny_models import VOCABULARY, plain_encoder, tiny_module
 from tests.laws.gtest import g_test
-from tests.laws.toys import Toy, random_toy, toy_a, toy_b, toy_set
+from tests.laws.worlds import Toy, random_toy, toy_a, toy_b, toy_set
 from tests.samplers.enumeration import mass, target
+from tests.samplers.learning.tree_files import grown, reloaded
 
-from .tree_files import grown, reloaded
+# --- Trees on disk: what comes back, what is refused, and what later draws make of them.
 
 
 def draw(
@@ -247,3 +258,244 @@ def test_a_tree_that_could_not_be_kept_is_refused_before_anything_is_drawn(tmp_p
         with pytest.raises(OutputError) as caught:
             draw(sampler, toy, 1, model=TabularModel(untouched, toy.vocabulary))
         assert "`tree`" in (caught.value.hint or "")
+
+
+# --- The prefix tree's bounds and ownership, on hand-made prefixes.
+
+
+def empty_tree(requests: int = 1) -> PrefixTree:
+    """Return a tree over contexts whose parents are set by ``visit``."""
+    columns = {name: np.full(200_000, -1, np.int32) for name in ("parent", "token", "depth")}
+    contexts: Any = SimpleNamespace(columns=columns)
+    return PrefixTree(requests, contexts)
+
+
+def visit(
+    tree: PrefixTree,
+    context: int,
+    parent: int,
+    edge: float,
+    mass: float,
+    *,
+    request: int = 0,
+    draw: int = 0,
+    end: float = 0.0,
+    exact: bool = False,
+) -> None:
+    """Visit one prefix; probabilities are plain numbers."""
+    tree["parent"][context] = parent
+    tree["depth"][context] = 0 if parent < 0 else tree["depth"][parent] + 1
+    prefix = 0.0 if parent < 0 else math.log(edge)
+    columns = {"context": context, "parent": parent}
+    columns |= {"request": request, "draw": draw, "log_edge": math.log(edge)}
+    columns |= {"log_prefix": prefix, "in_run": False}
+    nodes: Any = SimpleNamespace(**{name: np.array([value]) for name, value in columns.items()})
+    with np.errstate(divide="ignore"):
+        tree.visit(nodes, Visit(np.log([mass]), np.log([end]), exact=exact))
+
+
+def upper(tree: PrefixTree, root: int = 5) -> float:
+    """Return c(root)."""
+    return math.exp(tree.log_upper(root))
+
+
+def test_unvisited_prefixes_count_fully_and_visited_ones_by_their_bound() -> None:
+    tree = empty_tree()
+    assert upper(tree) == 1.0
+    visit(tree, 5, -1, 1.0, 0.8)
+    assert upper(tree) == pytest.approx(0.8)
+    visit(tree, 7, 5, 0.5, 0.1)
+    assert upper(tree) == pytest.approx(0.3 + 0.5 * 0.1)
+    visit(tree, 9, 5, 0.3, 0.0)
+    assert upper(tree) == pytest.approx(0.05)
+    visit(tree, 11, 7, 0.1, 1e-9)
+    assert upper(tree) == pytest.approx(0.05e-9, rel=1e-6)
+
+
+def test_an_exact_rest_is_added_to_the_children_without_any_loss() -> None:
+    tree = empty_tree()
+    visit(tree, 5, -1, 1.0, 1e-300, exact=True)
+    visit(tree, 7, 5, 0.999999999, 1e-290, exact=True)
+    assert tree.log_upper(5) == pytest.approx(math.log(1e-290), abs=1e-9)
+    visit(tree, 8, 7, 0.5, 0.0, exact=True)
+    assert tree.log_upper(5) == pytest.approx(math.log(1e-290), abs=1e-9)
+
+
+def test_a_prefix_belongs_to_its_lowest_draw() -> None:
+    tree = empty_tree()
+    for draw in (4, 2, 3):
+        visit(tree, 5, -1, 1.0, 0.8, draw=draw)
+    assert tree["draw"][5] == 2
+    assert tree.visited().tolist() == [5]
+
+
+def test_each_text_is_found_once() -> None:
+    tree = empty_tree()
+    visit(tree, 5, -1, 1.0, 0.8)
+    for draw in range(3):
+        visit(tree, 7, 5, 0.5, 0.4, end=0.2, draw=draw)
+    found = tree.bounds(0, 5).fields()
+    assert found["log_mass_lower"] == pytest.approx(math.log(0.1))
+    assert found["log_mass_upper"] == pytest.approx(math.log(0.5))
+
+
+def test_records_are_bounded_apart() -> None:
+    tree = empty_tree(4)
+    visit(tree, 5, -1, 1.0, 0.8)
+    visit(tree, 7, 5, 0.5, 0.1)
+    visit(tree, 6, -1, 1.0, 0.6, request=3)
+    assert upper(tree) == pytest.approx(0.3 + 0.5 * 0.1)
+    assert upper(tree, 6) == pytest.approx(0.6)
+
+
+def test_columns_grow_with_the_contexts() -> None:
+    tree = empty_tree()
+    visit(tree, 5, -1, 1.0, 0.8)
+    visit(tree, 100_000, 5, 0.5, 0.1)
+    assert upper(tree) == pytest.approx(0.35)
+    assert tree.nbytes < 50 * 120_000
+
+
+# --- Tree files that are damaged or forged are errors, never crashes.
+
+
+def test_every_flipped_byte_is_an_error(tmp_path: Path) -> None:
+    toy = toy_b()
+    path = tmp_path / "tree.arrow"
+    grown(toy, path, 30)
+    good = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in range(len(good)):
+        bad = bytearray(good)
+        bad[place] ^= 1 << int(rng.integers(8))
+        with pytest.raises(CdecError) as caught:
+            verify_bytes(bytes(bad), KINDS)
+        assert caught.value.code.startswith(("E_ARTIFACT", "E_LIMIT"))
+    for size in (0, 5, 100, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:size])
+        with pytest.raises(CdecError) as caught:
+            reloaded(toy, path)
+        assert caught.value.code.startswith("E_ARTIFACT")
+        assert "`tree`" in (caught.value.hint or "")
+
+
+FORGERIES = {
+    "parent": [(0, 0), (2, 5), (3, -1), (1, 1)],
+    "token": [(1, 99), (1, -1), (1, 3), (2, None)],
+    "edge": [(1, 0.5), (1, math.nan), (1, -math.inf), (2, math.inf)],
+    "mass": [(0, 0.5), (2, math.nan), (1, math.inf)],
+    "flags": [(1, 64), (0, 16), (1, 1)],
+    "totals": [(0, math.nan), (0, -0.01), (1, math.inf)],
+}
+
+
+@pytest.mark.parametrize("column", FORGERIES)
+def test_forged_columns_with_a_good_digest_are_errors(tmp_path: Path, column: str) -> None:
+    toy = toy_b()
+    path = tmp_path / "tree.arrow"
+    grown(toy, path, 30)
+    file = verify_bytes(path.read_bytes(), KINDS)
+    for place, value in FORGERIES[column]:
+        arrays = {name: array.copy() for name, array in file.arrays.items()}
+        arrays[column][place] = arrays[column][place - 1] if value is None else value
+        write_artifact(path, "tree", arrays, file.metadata, force=True)
+        with pytest.raises(CdecError) as caught:
+            reloaded(toy, path)
+        assert caught.value.code in ("E_ARTIFACT_INVALID", "E_TREE_MISMATCH")
+    for name in ("token", "totals"):
+        arrays = dict(file.arrays) | {name: file.arrays[name][:1]}
+        write_artifact(path, "tree", arrays, file.metadata, force=True)
+        with pytest.raises(CdecError, match="no tree of prefixes"):
+            reloaded(toy, path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("cdec.tree_candidates", "0"),
+        ("cdec.tree_candidates", "-3"),
+        ("cdec.tree_candidates", "9" * 30),
+        ("cdec.tree_key", "[]"),
+        ("cdec.tree_key", "[" * 100_000),
+        ("cdec.tree_key", "{}"),
+        ("cdec.tree_masks", "0"),
+    ],
+)
+def test_forged_metadata_is_an_error(tmp_path: Path, key: str, value: str) -> None:
+    toy = toy_b()
+    path = tmp_path / "tree.arrow"
+    grown(toy, path, 5)
+    file = verify_bytes(path.read_bytes(), KINDS)
+    write_artifact(path, "tree", file.arrays, {**file.metadata, key: value}, force=True)
+    with pytest.raises(CdecError) as caught:
+        reloaded(toy, path)
+    assert caught.value.code in ("E_ARTIFACT_INVALID", "E_TREE_MISMATCH")
+
+
+# --- Trees of real models: told apart by weights and settings, the same however they are run.
+
+ROWS = [(5, 6), (5, 6, 7), (5, 9), (11,), (12, 13, 14), (12, 13)]
+
+
+def wrapped(module: Any, *, pooled: bool = True) -> LanguageModel:
+    kind: Any = CausalModel if pooled else FullForwardModel
+    if module.config.is_encoder_decoder:
+        kind = EncoderDecoderModel
+    model: LanguageModel = kind(module, VOCABULARY, plain_encoder(), context_length=64)
+    return model
+
+
+def draw_twice(model: LanguageModel, path: Path) -> list[Any]:
+    sampler = ExactSampler(tree=TreeFile(path), max_draws=5)
+    constraint = toy_set(ROWS, VOCABULARY)
+    samples: list[Any] = sampler.draw(
+        model, constraint, [5, 6, 7], n=8, rng=np.random.default_rng(3)
+    )
+    return samples
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bart", "t5"])
+def test_a_tree_goes_on_with_the_same_weights_and_no_others(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "tree.arrow"
+    first = draw_twice(wrapped(tiny_module(name)), path)
+    second = draw_twice(wrapped(tiny_module(name), pooled=False), path)
+    assert second[0].diagnostics["iteration"] > first[-1].diagnostics["draws"]
+    for bound, sign in (("log_mass_lower", 1), ("log_mass_upper", -1)):
+        gap = sign * (second[0].diagnostics[bound] - first[-1].diagnostics[bound])
+        assert gap >= -1e-9
+    trained = tiny_module(name)
+    with torch.no_grad():
+        for parameter in trained.parameters():
+            parameter.mul_(1.01)
+    with pytest.raises(TreeMismatchError, match="another model"):
+        draw_twice(wrapped(trained), path)
+
+
+def test_fingerprints_know_weights_precision_and_settings() -> None:
+    def of(change: Any = None) -> str:
+        module = tiny_module("llama")
+        if change is not None:
+            with torch.no_grad():
+                change(module)
+        return model_fingerprint(wrapped(module))
+
+    plain = of()
+    assert of() == plain
+    assert model_fingerprint(wrapped(tiny_module("llama"), pooled=False)) == plain
+
+    def renamed(module: Any) -> None:
+        module.config._name_or_path = "/somewhere/else"
+
+    assert of(renamed) == plain
+
+    def normalised(module: Any) -> None:
+        module.config.rms_norm_eps = 1e-3
+
+    changes = [
+        lambda module: module.to(torch.bfloat16),
+        lambda module: module.lm_head.weight.add_(1e-3),
+        lambda module: module.model.layers[1].mlp.up_proj.weight.mul_(-1),
+        normalised,
+    ]
+    assert len({plain, *map(of, changes)}) == 1 + len(changes)
+    assert of() != model_fingerprint(wrapped(tiny_module("gpt2")))

@@ -10,7 +10,7 @@ from cdec.samplers.learning.rounds import Rounds
 from cdec.samplers.learning.saved import TreeFile
 from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
-from tests.laws.toys import Toy
+from tests.laws.worlds import Toy
 
 
 def grown(toy: Toy, path: Path, candidates: int, *, size: int = 4) -> dict[str, float | None]:

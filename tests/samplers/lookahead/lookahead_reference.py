@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.rewards.base import Asked, Record, Reward
-from tests.laws.toys import Row, Toy, random_toy
+from tests.laws.worlds import Row, Toy, random_toy
 
 END = "end"
 Event = int | str

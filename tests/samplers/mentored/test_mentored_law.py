@@ -1,4 +1,4 @@
-"""Mentored decoding draws from pi where it drafts and from the masked target where it does not."""
+"""The law of mentored, its budgets and rows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from cdec.core.errors import UsageError
+from cdec.samplers.mentored import solve_rows, values
 from cdec.samplers.mentored_decoding import MentoredSampler, mentored_distribution
+from cdec.samplers.request import Request
 from cdec.samplers.speculative import SpeculativeSampler
+from tests.samplers.device_tables import table
 from tests.samplers.drafts.draft_laws import (
     DRAWS,
     Rounds,
@@ -19,9 +24,22 @@ from tests.samplers.drafts.draft_laws import (
     mentored,
     p_value,
 )
-from tests.samplers.drafts.draft_toys import Pair, made_pair, pairs, warped
+from tests.samplers.drafts.draft_toys import (
+    MEMBERS,
+    WIDTH,
+    Pair,
+    made_pair,
+    pairs,
+    random_law,
+    warped,
+)
 from tests.samplers.enumeration import mass
+from tests.samplers.mentored.mentored_checks import DRAFT, LIMITS, TARGET, Law, kl, wide_pairs
+from tests.samplers.mentored.mentored_checks import random_law as random_rows
 from tests.samplers.raw_means import watched
+
+# --- Mentored decoding draws from pi where it drafts and from the masked target where it does
+# not.
 
 PAIRS = pairs()
 WIDE = 1 << 17
@@ -183,3 +201,177 @@ def test_the_reference_solver_agrees_with_the_public_one() -> None:
         ours = mentored(draft, target, nats)
         found = mentored_distribution(p, q, nats)
         assert found == pytest.approx([ours.get(i, 0.0) for i in range(6)], abs=1e-7)
+
+
+# --- Mentored decoding at the edges of its budget: infinite ones, drafts with zeros, length
+# limits.
+
+DEVICES = ["cpu", "torch:cpu"]
+
+
+def sparse_pair(**options: Any) -> Pair:
+    """Return a pair whose draft has no mass for half of what the target may draw."""
+    return made_pair(random_law(1, 0.0), random_law(2, 0.5), **options)
+
+
+def records(pair: Pair, draws: int, device: str = "cpu", **options: Any) -> list[Any]:
+    """Return the records of some draws from a pair."""
+    target = table(pair.toy.probabilities, pair.toy.vocabulary, device)
+    draft = table(pair.draft, pair.toy.vocabulary, device)
+    request = Request([0], pair.constraint, range(draws), max_new_tokens=pair.limit)
+    found = MentoredSampler(draft=draft, **options).draw_batch(target, [request])[0]
+    assert isinstance(found, list)
+    return [sample.to_json() for sample in found]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_infinite_budget_of_a_text_is_one_of_every_token(device: str) -> None:
+    pair = sparse_pair(is_masked=False, limit=4)
+    each, whole = (
+        records(pair, 200, device, **{name: math.inf})
+        for name in ("divergence", "divergence_total")
+    )
+    assert [r["token_ids"] for r in whole] == [r["token_ids"] for r in each]
+    assert {r["acceptance_rate"] for r in whole} <= {1.0, None}
+
+
+@pytest.mark.parametrize("name", ["divergence", "divergence_total"])
+def test_a_law_that_leaves_texts_out_estimates_no_mass(name: str) -> None:
+    pair = sparse_pair()
+    assert records(pair, 3, **{name: math.inf})[0]["log_mass"] is None
+    assert records(pair, 3, **{name: 0.5})[0]["log_mass"] is not None
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("missing", [1e-3, 1e-5])
+def test_what_is_spent_is_by_definition_where_the_draft_lacks_an_event(
+    device: str, missing: float
+) -> None:
+    target, draft = np.zeros(WIDTH), np.zeros(WIDTH)
+    target[[0, 1, 2]], draft[[0, 1]] = (0.6 - missing, 0.4, missing), 0.5
+    pair = made_pair(lambda prefix: target, lambda prefix: draft, is_masked=False, limit=1)
+    for budget in (0.1, 0.5, 2.0):
+        found = records(pair, 1, device, divergence=budget, gamma=1)
+        # KL(target || draft) is infinite: the position spends all that it may.
+        assert found[0]["kl_spent"] == pytest.approx(budget, rel=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"divergence": 0.5}, {"divergence_total": 0.5}])
+def test_the_mass_beyond_the_limit_is_the_targets(options: dict[str, float]) -> None:
+    pair = made_pair(random_law(11, 0.0), random_law(201, 0.0), limit=2)
+    within, beyond = _masses(pair)
+    found = records(pair, 20_000, **options)[0]
+    assert math.exp(found["log_mass"]) == pytest.approx(within, rel=0.1)
+    assert found["length_mass_upper"] == pytest.approx(beyond / (within + beyond), rel=0.2)
+
+
+def _masses(pair: Pair) -> tuple[float, float]:
+    """Return the probability of members within two tokens, and of going on from there."""
+
+    def probability(tokens: tuple[int, ...]) -> float:
+        steps = (pair.toy.probabilities(tokens[:i])[token] for i, token in enumerate(tokens))
+        return math.prod(float(step) for step in steps)
+
+    ends = list(pair.toy.vocabulary.eos_token_ids)
+    within = sum(
+        probability(m) * float(pair.toy.probabilities(m)[ends].sum())
+        for m in pair.toy.members
+        if len(m) <= 2
+    )
+    beyond = 0.0
+    for head in {m[:2] for m in pair.toy.members if len(m) > 2}:
+        law, following = (
+            pair.toy.probabilities(head),
+            {m[2] for m in MEMBERS if m[:2] == head and len(m) > 2},
+        )
+        share = sum(float(law[token]) for token in following) if head in pair.toy.members else 1.0
+        beyond += probability(head) * share
+    return within, beyond
+
+
+# --- The mentored solver's public surface: rows, tensors, devices, and what is refused.
+
+
+def test_rows_on_a_device_agree_with_the_kernel() -> None:
+    generator = np.random.default_rng(3)
+    for n in (1, 2, 6, 50, 1300):
+        p = np.stack([random_rows(generator, n) for _ in LIMITS])
+        q = np.stack([random_rows(generator, n) for _ in LIMITS])
+        rows = torch.from_numpy(p), torch.from_numpy(q)
+        alpha, beta, spent = solve_rows(*rows, torch.tensor(LIMITS, dtype=torch.float64))
+        pi = values(*rows, alpha, beta).numpy()
+        expected = mentored_distribution(p, q, np.array(LIMITS))
+        assert pi == pytest.approx(expected, abs=1e-9)
+        assert (spent.numpy() <= LIMITS).all()
+        assert all(kl(q[row], pi[row]) <= limit for row, limit in enumerate(LIMITS))
+
+
+@pytest.mark.parametrize("name", list(wide_pairs()))
+def test_wide_rows_on_a_device_agree_with_the_kernel(name: str) -> None:
+    p, q = wide_pairs()[name]
+    limits = np.array([1e-9, 1e-4, 0.1])
+    rows = torch.from_numpy(np.stack([p] * 3)), torch.from_numpy(np.stack([q] * 3))
+    alpha, beta, spent = solve_rows(*rows, torch.from_numpy(limits))
+    expected = mentored_distribution(rows[0].numpy(), rows[1].numpy(), limits)
+    assert values(*rows, alpha, beta).numpy() == pytest.approx(expected, abs=1e-9)
+    assert (spent.numpy() <= limits).all()
+
+
+def test_divergences_broadcast_over_positions() -> None:
+    generator = np.random.default_rng(4)
+    p, q = generator.dirichlet(np.ones(6), size=(2, 3)), generator.dirichlet(np.ones(6), (2, 3))
+    limits = np.array([0.0, 0.05, math.inf])
+    found = mentored_distribution(p, q, limits)
+    assert found.shape == p.shape
+    for i in range(2):
+        for j in range(3):
+            alone = mentored_distribution(p[i, j], q[i, j], limits[j])
+            assert (found[i, j] == alone).all()
+    assert (mentored_distribution(p, q, limits[:2, None]) >= 0).all()
+
+
+def test_tensors_give_a_tensor_of_the_same_law() -> None:
+    p, q = torch.tensor(DRAFT, dtype=torch.float32), torch.tensor(TARGET, dtype=torch.float32)
+    pi = mentored_distribution(p, q, torch.tensor(0.1))
+    assert isinstance(pi, torch.Tensor)
+    assert pi.dtype == torch.float64
+    assert pi.numpy() == pytest.approx(mentored_distribution(DRAFT, TARGET, 0.1), abs=1e-6)
+
+
+def test_rows_of_single_precision_are_normalised() -> None:
+    generator = np.random.default_rng(6)
+    p, q = (generator.dirichlet(np.ones(5000)).astype(np.float32) for _ in range(2))
+    pi = mentored_distribution(p, q, 0.01)
+    exact = q.astype(np.float64) / q.sum(dtype=np.float64)
+    assert pi.sum() == pytest.approx(1.0, abs=1e-12)
+    assert kl(exact, pi) <= 0.01
+
+
+@pytest.mark.parametrize("limit", [-0.1, math.nan, "much", np.zeros(3)])
+def test_a_divergence_that_is_none_is_refused(limit: object) -> None:
+    with pytest.raises(UsageError, match="divergence"):
+        mentored_distribution(np.stack([DRAFT] * 2), np.stack([TARGET] * 2), limit)
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        DRAFT[:4],
+        np.zeros(0),
+        np.float64(1.0),
+        DRAFT * 1.001,
+        DRAFT - np.array([0.2, 0, -0.2, 0.15, -0.15]),
+        np.array([np.nan, 0.5, 0.2, 0.2, 0.1]),
+        np.log(DRAFT),
+    ],
+)
+def test_a_draft_that_is_no_law_is_refused(draft: Law) -> None:
+    with pytest.raises(UsageError):
+        mentored_distribution(draft, TARGET, 0.1)
+    with pytest.raises(UsageError):
+        mentored_distribution(TARGET, draft, 0.1)
+
+
+def test_an_array_beside_a_tensor_is_refused() -> None:
+    with pytest.raises(UsageError, match="two kinds"):
+        mentored_distribution(DRAFT, torch.from_numpy(TARGET), 0.1)

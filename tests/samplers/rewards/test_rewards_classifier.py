@@ -1,8 +1,9 @@
-"""The classifier reward: labels, batches, long and empty texts, models it refuses."""
+"""Rewards of classifiers, and their training."""
 
 from __future__ import annotations
 
 import json
+import lzma
 import math
 import shutil
 from pathlib import Path
@@ -16,7 +17,10 @@ from safetensors.torch import load_file, save_file
 from cdec.core.errors import ModelError, TrustError, UsageError
 from cdec.data.assets import embedded_model_path
 from cdec.samplers.rewards import build_reward
+from tests.benchmarks.rewards.training import arguments, run
 from tests.laws.rounding import tolerance
+
+# --- The classifier reward: labels, batches, long and empty texts, models it refuses.
 
 TEXTS = ["A dog.", "The dog ran over the field and caught the ball", "no", "A dog.", "x" * 40]
 
@@ -260,3 +264,27 @@ def test_a_long_pair_loses_the_beginning_of_its_prompt_first(cross_encoder: Path
 def test_a_pair_needs_to_know_its_prompt(cross_encoder: Path) -> None:
     _, errors = build_reward(f"classifier:pair:{cross_encoder}").evaluate(["a"], [None])
     assert "reads prompts, and they are not known" in errors[0].message
+
+
+# --- The script that trains a reward model: it learns, and the classifier reward reads its
+# output.
+
+
+def test_training_learns_from_pairs_and_the_reward_reads_the_model(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    things = ["the river", "a station", "the library", "a book", "a horse", "the garden"]
+    with lzma.open(tmp_path / "pairs.jsonl.xz", "wt", encoding="utf-8") as out:
+        for _ in range(80):
+            said = [" ".join(rng.choice(things, 2)) for _ in range(2)]
+            turn = "\n\nHuman: hello\n\nAssistant: hm\n\nHuman: so?\n\nAssistant: "
+            pair = {"chosen": f"{turn}Thanks, {said[0]}", "rejected": f"{turn}Never, {said[1]}"}
+            out.write(json.dumps(pair) + "\n")
+    model = tmp_path / "model"
+    options = ["--data", str(tmp_path), "--output", str(model), "--batch", "4"]
+    report = run(arguments(options))
+    assert (report["pairs"], report["held_out"]) == (64, 16)
+    assert report["held_out_accuracy"] == 1
+    assert json.loads((model / "training.json").read_text()) == report
+    texts = ["Thanks, the moon", "Never, the moon"]
+    kind, rude = build_reward(f"classifier:{model}").scores(texts, [None] * 2)
+    assert 0 < rude < kind < 1

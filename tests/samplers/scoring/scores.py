@@ -9,7 +9,7 @@ from cdec.core.errors import (
     CdecError,
 )
 from cdec.samplers.scoring.score import Score, Scorer, ScoreRequest
-from tests.laws.toys import Toy
+from tests.laws.worlds import Toy
 
 
 def score(

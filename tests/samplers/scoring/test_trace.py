@@ -17,7 +17,7 @@ from cdec.samplers.request import Request
 from cdec.samplers.scoring.paths import score_paths
 from cdec.samplers.scoring.trace import Tracer, traced_lines
 from cdec.samplers.walks.batch import Batch
-from tests.laws.toys import Toy, toy_a, toy_b
+from tests.laws.worlds import Toy, toy_a, toy_b
 from tests.samplers.lookahead.lookahead_reference import TextReward
 
 REWARDED = {"cdlh", "cdlh-approx", "cdsl"}

@@ -12,7 +12,7 @@ from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
 from cdec.samplers.request import Request
-from tests.laws.toys import toy_a, toy_b, toy_set
+from tests.laws.worlds import toy_a, toy_b, toy_set
 from tests.samplers.enumeration import log_prob, masked
 
 RNG = np.random.default_rng

@@ -14,7 +14,7 @@ from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.topn import TopnSampler
-from tests.laws.toys import Row, Toy
+from tests.laws.worlds import Row, Toy
 from tests.samplers.enumeration import log_prob
 
 ROUNDING = 1e-12

@@ -1,11 +1,17 @@
-"""Terminals as byte automata: exactly what Python's ``re`` matches."""
+"""Automata of regular expressions: languages, look-around, memory, errors."""
 
 from __future__ import annotations
 
+import itertools
+import json
+import random
 import re
 import signal
-from collections.abc import Iterator
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +19,22 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cdec.compilers.grammars.automata.terminal import compile_terminal, without_empty
+from cdec.compilers.grammars.compile import grammar_constraint
 from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits
+from cdec.compilers.grammars.patterns import regex_constraint
+from cdec.compilers.schemas.opened import schema_constraint
 from cdec.core.errors import LimitError
-from tests.compilers.grammars.scanner.lexing import LIMITS, automaton, expression, last_end, literal
+from cdec.core.grammars.errors import RegexSyntaxError, RegexUnsupportedError
+from cdec.core.tokens.vocabulary import Vocabulary
+from tests.compilers.grammars.scanner.plain_scanner import (
+    LIMITS,
+    automaton,
+    expression,
+    last_end,
+    literal,
+)
+
+# --- Terminals as byte automata: exactly what Python's ``re`` matches.
 
 ATOMS = [
     "a",
@@ -206,3 +225,173 @@ def test_removing_the_empty_text_leaves_the_others() -> None:
             assert last_end(rest, text.encode()) == (last_end(whole, text.encode()) or None)
     unchanged = automaton("a+", prioritised=False)
     assert without_empty(unchanged) is unchanged
+
+
+# --- Patterns that look around: what matches, and what only their surroundings decide.
+
+CLOSED = [
+    r'".*?(?<!\\)(\\\\)*?"',
+    r"""(".*?(?<!\\)(\\\\)*?"|'.*?(?<!\\)(\\\\)*?')""",
+    r'(?s:b?"".*?(?<!\\)(\\\\)*?"")',
+    r'(?:(?!\$\{)(?:[^"\\$]|\\.|\$))+"',
+    r"(?!ab)[a-c]{2}",
+    r"/\*(?:(?!\*/).)*\*/",
+    r"/\*(?:(?!/\*).)*?\*/",
+    r"(?:a(?!b)|b(?!a))*c",
+    r"(?=a)[ab]c|(?=.c)bc",
+    r'(?:(?=(?:a|b(?!c)))[abc])+"',
+    r"(?:(?!(?=a)ab).)+?c",
+    r"a\b-|b\B.c|\*\ba",
+    r"(?m:a$\nb|\n^c)",
+    r"(a(?<=a)b?)+c",
+    r"c[ab]+(?<!ab)(?:b|(?<=a)c)",
+    r"a(?!)|b",
+]
+"""Nothing before or behind the text decides."""
+OPEN = [r'"(?!"").*?(?<!\\)(\\\\)*?"', "a+(?!b)", "a(?=b)", r"\ba", r"a\b", "(?m:^a)", "^a", "a$",
+        r"a\Z", r"\Aa", "(?<!a)b", "a(?<=ba)c", "(?:(?!b.*a).)*c", "[^a]+?(?=a)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", CLOSED)
+def test_a_match_ends_where_python_ends_it(pattern: str) -> None:
+    lexed, whole = automaton(pattern), automaton(pattern, prioritised=False)
+    assert not lexed.is_open and not whole.is_open
+    draw = random.Random(0).sample
+    texts = [t for n in range(4) for t in itertools.product("-abc\"'\\$\n{*/", repeat=n)]
+    for size in (5, 6, 7):
+        texts += itertools.product(draw("-abc\"'\\$\n{*/", 3), repeat=size)
+    for letters in texts:
+        text = "".join(letters)
+        match = re.match(pattern, text)
+        assert last_end(lexed, text.encode()) == (match and match.end()), text
+        matches = last_end(whole, text.encode()) == len(text)
+        assert matches == bool(re.fullmatch(pattern, text)), text
+
+
+@pytest.mark.parametrize("pattern", OPEN)
+def test_a_pattern_that_its_surroundings_decide_is_said_to_be_open(pattern: str) -> None:
+    compiled = automaton(pattern)
+    assert compiled.is_open
+    found = re.search(pattern, "ba", re.M)
+    if found and len(found[0]) == 1:
+        assert last_end(compiled, found[0].encode()) == 1
+
+
+def test_look_around_within_a_look_behind_is_refused() -> None:
+    with pytest.raises(RegexUnsupportedError) as caught:
+        automaton(r"a(?<=\ba)b")
+    assert caught.value.details["feature"] == "look-around"
+
+
+# --- What passes a limit is counted before it is made: a refusal takes no memory to speak of.
+
+BYTES = Vocabulary([*(bytes([b]) for b in range(256)), b""], [256])
+_MOST = 150 << 20
+"""Bytes that a refusal may take: those of the threads and states that were counted."""
+
+NESTED = [
+    r"(\w{1,500}[ -]){1,500}",
+    r"(?:\w{1,300}\W){1,300}",
+]
+
+
+def _peak_of_refusal(make: Callable[[], object]) -> int:
+    """Return the most bytes that were held at once until a LimitError came."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(LimitError):
+            make()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("pattern", NESTED)
+def test_refusing_nested_counts_takes_little_memory(pattern: str) -> None:
+    assert _peak_of_refusal(lambda: regex_constraint(pattern, BYTES)) < _MOST
+
+
+def test_refusing_nested_counts_in_a_grammar_takes_little_memory() -> None:
+    assert _peak_of_refusal(lambda: grammar_constraint(f"start: /{NESTED[1]}/", BYTES)) < _MOST
+
+
+def test_refusing_nested_counts_in_a_schema_takes_little_memory() -> None:
+    schema = json.dumps({"type": "string", "pattern": r"(\w{1,130}[ -]){1,130}"})
+    assert _peak_of_refusal(lambda: schema_constraint(schema, BYTES)) < _MOST
+
+
+def test_a_table_over_many_characters_is_counted() -> None:
+    words = [chr(0x4E00 + i) + chr(0x4E00 + 7 * i % 2000) + "[a-z]?" for i in range(2000)]
+    limits = GrammarLimits(max_states=5000)
+    peak = _peak_of_refusal(lambda: regex_constraint("|".join(words), BYTES, limits=limits))
+    # 5,000 states and 2,000 characters: 40 MB; allowed are 256 numbers a state, here 5 MB.
+    assert peak < 30 << 20
+
+
+# --- Patterns that are no regular expressions, or not regular: the right error at the right line.
+
+
+@pytest.mark.parametrize(
+    ("pattern", "feature"),
+    [
+        (r"(a)\1", "back-reference"),
+        (r"(?P<q>['\"]).*(?P=q)", "back-reference"),
+        ("(a)?(?(1)b|c)", "conditional"),
+        ("a*+", "possessive"),
+        ("(?>a|ab)c", "atomic group"),
+        (r"(?:(?:a(?:b|c(?<=\bc))*)+)", "look-around"),
+    ],
+)
+def test_irregular_pattern_is_refused_by_feature_and_line(pattern: str, feature: str) -> None:
+    terminal = replace(expression(pattern, "THING"), line=7, column=3)
+    with pytest.raises(RegexUnsupportedError) as caught:
+        compile_terminal(terminal, prioritised=True, limits=LIMITS)
+    assert caught.value.details == {"feature": feature, "name": "THING", "line": 7, "column": 3}
+    assert "THING (line 7)" in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(", "a)", "[", "a{5,0}", "*", "(?P<1>a)", "[z-a]", "a**", "\\"]
+)
+def test_broken_pattern_is_a_syntax_error(pattern: str) -> None:
+    with pytest.raises(RegexSyntaxError) as caught:
+        automaton(pattern)
+    assert caught.value.details["name"] == "A"
+
+
+def test_deep_brackets_are_a_limit_not_a_crash() -> None:
+    for pattern in ("(" * 30_000 + "a" + ")" * 30_000, "(?#[)" + "(" * 9000 + "a" + ")" * 9000):
+        with pytest.raises(LimitError) as caught:
+            automaton(pattern)
+        assert caught.value.details["limit"] == "max_nesting"
+
+
+def test_brackets_within_the_limit_compile_and_leave_python_as_it_was() -> None:
+    before = sys.getrecursionlimit()
+    compiled = automaton("(?:" * 480 + "a" + ")*" * 480)
+    assert last_end(compiled, b"aaa") == 3
+    assert sys.getrecursionlimit() == before
+
+
+def test_brackets_in_classes_and_escapes_do_not_nest() -> None:
+    assert last_end(automaton(r"[(]\(" * 600), b"((" * 600) == 1200
+
+
+def test_large_counts_are_refused_by_name() -> None:
+    for pattern in ("a{11}", "a{2,11}", "a{11,}"):
+        with pytest.raises(LimitError) as caught:
+            compile_terminal(
+                expression(pattern), prioritised=True, limits=GrammarLimits(max_repeat=10)
+            )
+        assert caught.value.details["limit"] == "max_repeat"
+
+
+def test_nested_counts_stop_at_the_limit_of_states() -> None:
+    with pytest.raises(LimitError) as caught:
+        compile_terminal(
+            expression("(?:(?:a{1,1000}){1,1000}){1,1000}"),
+            prioritised=True,
+            limits=GrammarLimits(max_states=20_000),
+        )
+    assert caught.value.details["limit"] == "max_states"
