@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.grammars.fresh_workloads import fresh_workloads
+from benchmarks.grammars.workloads import workloads
 from cdec.core.combine.conjunction import ConjunctionConstraint
 from cdec.core.combine.denial import deny
 from cdec.core.combine.prefill import begin
 from cdec.core.errors import CdecError
 from cdec.core.schemas.schema_constraint import SchemaConstraint
-from tests.benchmarks.grammars.fresh_workloads import fresh_workloads
-from tests.benchmarks.grammars.workloads import workloads
-from tests.conftest import shared_folder
 from tests.core.grammars.engine.plain_engine import case, constraint_of
 from tests.core.grammars.test_grammar_session import every_short_text, overlapping_grammar
 from tests.core.grammars.test_indentation import SMALL
@@ -27,6 +26,7 @@ from tests.core.schemas.random_programs import pieces, random_program
 from tests.laws.grammar_cases import compiled
 from tests.laws.memory import assert_answers_survive_drops, pieces_of, with_fewer_steps
 from tests.laws.sizes import heavy_or
+from tests.shared import shared_folder
 
 BUDGETS = [0, 1 << 12, 1 << 15, 1 << 18, 1 << 21]
 """Bytes, of which one is drawn."""

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tests.conftest import shared_folder
+from tests.shared import shared_folder
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from benchmarks.files import read_jsonl
 from cdec.compilers.deep_calls import deep_calls
 from cdec.compilers.schemas.compile import build_schema
 from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
@@ -21,9 +22,8 @@ from cdec.core.schemas.errors import (
     SchemaRefError,
     SchemaUnsupportedError,
 )
-from tests.benchmarks.files import read_jsonl
 from tests.compilers.schemas.random_schemas import BYTES, program_of, report_of
-from tests.conftest import shared_folder
+from tests.shared import shared_folder
 
 # --- Keywords one by one, and where they stand in each other's way: the values left are the
 # valid.

@@ -10,10 +10,10 @@ from multiprocessing.connection import Connection
 
 import pytest
 
+from benchmarks.schemas.cases import Case, benchmark, found_wrong, has_cases, official, store
+from benchmarks.schemas.generated import made_up, walked
+from benchmarks.schemas.outcomes import Outcome, outcome_of
 from cdec.core.errors import CdecError
-from tests.benchmarks.schemas.cases import Case, benchmark, found_wrong, has_cases, official, store
-from tests.benchmarks.schemas.generated import made_up, walked
-from tests.benchmarks.schemas.outcomes import Outcome, outcome_of
 from tests.laws.grammar_cases import byte_vocabulary
 from tests.laws.sizes import heavy_or
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.grammars.workloads import shared_module, workloads
 from cdec.core import Vocabulary
 from cdec.core.constraint import DEAD
 from cdec.data.assets import embedded_model_path, grammar_path
-from tests.benchmarks.grammars.workloads import shared_module, workloads
-from tests.conftest import shared_folder
 from tests.core.grammars.finite_language import accepts, mask_of
 from tests.laws import sessions as laws
 from tests.laws.grammar_cases import byte_vocabulary, compiled
+from tests.shared import shared_folder
 
 # --- The laws of sessions on the workloads: masks, check and advance agree, nothing is invaded.
 

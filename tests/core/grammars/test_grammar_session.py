@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.grammars.fresh_workloads import fresh_workloads
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.artifacts.opened import open_artifact
@@ -30,7 +31,6 @@ from cdec.core.grammars.state_view import describe_state
 from cdec.core.mask import allocate_mask
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.data.assets import embedded_model_path
-from tests.benchmarks.grammars.fresh_workloads import fresh_workloads
 from tests.core.grammars.engine.plain_engine import (
     COMMENTS,
     GENERAL,

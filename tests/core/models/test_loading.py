@@ -29,9 +29,9 @@ from cdec.core.models.transformers.pooled import PooledModel
 from cdec.core.models.wrapping import wrap_module
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.data.assets import embedded_model_path, evaluation_prompts
-from tests.conftest import REPOSITORY
 from tests.core.models.tiny_models import VOCABULARY, WIDTH, tiny_module
 from tests.laws.rounding import tolerance
+from tests.shared import REPOSITORY
 
 # --- load_model: kinds, devices and dtypes; what is missing, damaged or not trusted.
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks.sets.token_rows import title_rows
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.errors import EmptySetError, FieldError, UsageError
 from cdec.core.mask import allocate_mask
@@ -20,7 +21,6 @@ from cdec.core.sets.filter import RowFilter, intersect
 from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.sets.trie import build_trie
 from cdec.core.tokens.vocabulary import Vocabulary
-from tests.benchmarks.sets.token_rows import title_rows
 from tests.core.sets.set_cases import PlainSet, Row, byte_vocabulary, make_set, source_columns
 from tests.laws.sessions import (
     assert_allowed_is,

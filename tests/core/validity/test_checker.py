@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.files import read_jsonl
 from cdec.core.child.judge import Judge, TextChecker
 from cdec.core.child.readers import Language
 from cdec.core.grammars.validity.parsers import grammar_language
 from cdec.core.schemas.validity.formats import FORMATS
 from cdec.core.schemas.validity.instances import is_multiple, read_json
 from cdec.core.schemas.validity.reader import parser_of, schema_language, stored_language
-from tests.benchmarks.files import read_jsonl
-from tests.conftest import shared_folder
+from tests.shared import shared_folder
 
 # --- Verdicts from a process that can be killed: its limits, its end, what is not tried again.
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from campaign.scarcity import with_cache_in
 from cdec.compilers import compile_grammar, compile_set
 from cdec.core import Vocabulary
 from cdec.core.errors import (
@@ -28,7 +29,6 @@ from cdec.core.errors import (
 from cdec.core.files.cache import CacheFolder
 from cdec.integrations.serving.constraints import ServedConstraints
 from cdec.integrations.serving.settings import ServingLimits, ServingSettings
-from tests.campaign.scarcity import with_cache_in
 from tests.compilers.child.scarce import without_descriptors
 
 CITIES = ["Paris", "Lyon", "Rome", "Bern", "Oslo"]

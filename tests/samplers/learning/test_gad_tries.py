@@ -21,11 +21,11 @@ from cdec.samplers.prefix_tree import PrefixTree, Visit
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.mass_estimator import MassEstimator
 from cdec.samplers.scoring.score import Score, Scorer, ScoreRequest
-from tests.conftest import shared_folder
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import LogitModel, Row, TinyWorld, Toy, far_siblings
 from tests.samplers.enumeration import target
+from tests.shared import shared_folder
 
 # --- The prefix tree against oracle tries that the authors of ASAp recorded from real models.
 #

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.conftest import REPOSITORY
 from tests.samplers.mentored.mentored_checks import check, peaked_pair
+from tests.shared import REPOSITORY
 
 WAITING = (126758, 592149, 974376, 1304, 11939, 12014)
 """Pairs, one in 25,000, where the exact side's cost between its edges must be known exactly."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from benchmarks.rewards.coverage import DEV, disagreements
 from cdec.core.errors import CdecError, ExtraMissingError, FieldError, RewardError, UsageError
 from cdec.core.sample import Sample
 from cdec.samplers import SAMPLERS, Request, build_reward
@@ -18,7 +19,6 @@ from cdec.samplers.registry import METHODS
 from cdec.samplers.rewards import coverage as inflection
 from cdec.samplers.rewards.base import Asked, Record, Reward
 from cdec.samplers.rewards.coverage import CoverageReward
-from tests.benchmarks.rewards.coverage import DEV, disagreements
 from tests.laws import worlds as toys
 from tests.samplers.made import ShareOfA, flat_draft
 

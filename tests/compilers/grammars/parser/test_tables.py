@@ -28,7 +28,7 @@ from cdec.compilers.grammars.parser.tables import (
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import GrammarConflictError
 from tests.compilers.grammars.parser.lark_tables import grammar_of, lark_of, plain_grammar
-from tests.conftest import shared_folder
+from tests.shared import shared_folder
 
 # --- LALR(1) tables against lark's own: the same automaton, the same actions, the same refusals.
 

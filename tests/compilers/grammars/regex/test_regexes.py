@@ -30,9 +30,9 @@ from cdec.core.errors import (
 from cdec.core.grammars.errors import EmptyLanguageError, RegexSyntaxError, RegexUnsupportedError
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.compilers.grammars.regex.languages import language_of
-from tests.conftest import shared_folder
 from tests.laws.sessions import assert_session_laws
 from tests.laws.sizes import heavy_or
+from tests.shared import shared_folder
 
 # --- Regular expressions against ``re.fullmatch``: given ones, a public suite's, and random ones.
 

@@ -21,6 +21,7 @@ import pydantic
 import pytest
 from annotated_types import Predicate
 
+from benchmarks.schemas.random_walks import Walker, walking_vocabulary
 from cdec.compilers import compile_schema, schema_constraint, typed
 from cdec.compilers.schemas.kind import verify_schema
 from cdec.compilers.schemas.typed import kinds
@@ -43,7 +44,6 @@ from cdec.core.schemas.schema_constraint import SchemaConstraint
 from cdec.core.schemas.validity.reader import parser_of
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import sample
-from tests.benchmarks.schemas.random_walks import Walker, walking_vocabulary
 from tests.compilers.schemas.typed.kinds_of_types import RANDOM, TYPES
 from tests.compilers.schemas.typed.test_kinds import CASES
 from tests.core.test_core import a_sample

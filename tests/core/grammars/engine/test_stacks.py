@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.grammars.fresh_workloads import fresh_workloads
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.grammars.columns import arrays_from
 from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.mask import allocate_mask
-from tests.benchmarks.grammars.fresh_workloads import fresh_workloads
 from tests.core.grammars.engine.plain_engine import (
     JSON,
     byte_vocabulary,
