@@ -24,7 +24,7 @@ from benchmarks.report import show
 from benchmarks.setting import Setting, parser_of
 from cdec.compilers import compile_set
 from cdec.core import Vocabulary
-from cdec.core.tokens.shipped import EMBEDDED
+from cdec.core.tokens.locations import EMBEDDED
 from cdec.data.assets import evaluation_prompts
 from cdec.data.prompts.read import prompts_from_records, read_prompts
 from cdec.integrations.ray.cluster import cluster

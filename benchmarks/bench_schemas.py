@@ -25,8 +25,8 @@ from benchmarks.schemas.cases import Case, benchmark, has_cases
 from benchmarks.schemas.children import replayed
 from benchmarks.schemas.engines import ENGINES
 from benchmarks.setting import Setting, parser_of
-from cdec.core.schemas.validity.reader import load
-from cdec.core.schemas.validity.reader import parser_of as validator_of
+from cdec.core.schemas.validity import load
+from cdec.core.schemas.validity import parser_of as validator_of
 from tests.shared import shared_folder
 
 _LENIENT = ("cdec-lenient", "grid-lenient")

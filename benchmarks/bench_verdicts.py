@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.report import save, show
 from cdec.core.child.judge import Judge, TextChecker
 from cdec.core.child.readers import Language
-from cdec.core.grammars.validity.parsers import grammar_language, parser_of
+from cdec.core.grammars.validity import grammar_language, parser_of
 from cdec.data.assets import grammar_path
 
 TEXTS = {

@@ -203,7 +203,7 @@ def explanation(options: Options, run: Run) -> Explanation:
     Raises:
         UsageError: An artifact without terminals, or an input of no or several texts.
     """
-    from cdec.core.tokens.longest_tokens import longest_tokens
+    from cdec.core.tokens.token_trie import longest_tokens
 
     constraint = _constraint(options, run, run.typed | {"explain"})
     if options.token_ids:

@@ -28,7 +28,7 @@ from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.record_sources import SchemaReadingOptions
 from cdec.compilers.schemas.options import MAX_RUN, MAX_WHITESPACE, SchemaLimits, SchemaOptions
 from cdec.core.errors import UsageError
-from cdec.core.schemas.forms import described_escapes, described_whitespace
+from cdec.core.schemas.other_forms import described_escapes, described_whitespace
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run

@@ -16,7 +16,7 @@ from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.samplers.request import Request
 
@@ -248,7 +248,7 @@ def demonstrate(run: Run, *, prompts: int, n: int, seed: int) -> Demonstration:
         seed: Of every draw.
     """
     from cdec.core import load_model, open_artifact
-    from cdec.core.files.scratch import scratch_folder
+    from cdec.core.files.whole import scratch_folder
     from cdec.samplers import SAMPLERS
 
     questions = shipped_questions(prompts)

@@ -37,7 +37,7 @@ from cdec.samplers.request import MAX_NEW_TOKENS
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
-    from cdec.core.models.base import LanguageModel, Prompt
+    from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.data.input.source import InputLimits, SourceStats
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.data.prompts.score_records import ScoreRecord

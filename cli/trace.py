@@ -17,7 +17,7 @@ from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
 from cdec.core.errors import FieldError, Notice, UsageError
 from cdec.core.files.whole import refuse_existing, whole_file
-from cdec.core.record_fields.text_warnings import (
+from cdec.core.text_warnings import (
     BUDGET,
     CYCLE,
     LEAST_Z,

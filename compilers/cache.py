@@ -18,8 +18,8 @@ from cdec.compilers.child.compiler import ChildCompiler
 from cdec.core.artifacts.opened import open_bytes
 from cdec.core.child.process import LostServerError, needing_system
 from cdec.core.errors import ArtifactError, CdecError, LimitError, Notice, OutputError
-from cdec.core.files.scratch import scratch_folder
-from cdec.core.notices import FirstOfEach
+from cdec.core.files.whole import scratch_folder
+from cdec.core.progress import FirstOfEach
 
 if TYPE_CHECKING:
     from typing import Self

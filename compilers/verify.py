@@ -15,7 +15,7 @@ from cdec.core.artifacts.opened import KINDS, bind_artifact
 from cdec.core.artifacts.read import verify_bytes
 from cdec.core.artifacts.write import DIGEST_KEY, MADE_FROM_KEY
 from cdec.core.errors import CdecError, UsageError
-from cdec.core.files.scratch import scratch_folder
+from cdec.core.files.whole import scratch_folder
 from cdec.core.kinds import SOURCE_KINDS, artifact_kinds
 from cdec.core.progress import Progress, silent
 

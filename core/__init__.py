@@ -1,4 +1,4 @@
-"""What all sides of cdec share: vocabulary, masks, constraints, artifacts, models, samples, errors.
+"""Vocabulary, masks, constraints, artifacts, models, samples, errors: shared by all of cdec.
 
 Names are imported on first use, so that ``import cdec.core`` costs nothing that is not needed.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cdec.core.errors import CdecError as CdecError
     from cdec.core.mask import allocate_mask as allocate_mask
     from cdec.core.mask import apply_mask as apply_mask
-    from cdec.core.models.base import LanguageModel as LanguageModel
+    from cdec.core.models.language_model import LanguageModel as LanguageModel
     from cdec.core.models.loading import load_model as load_model
     from cdec.core.models.tabular import TabularModel as TabularModel
     from cdec.core.sample import Sample as Sample
@@ -52,7 +52,7 @@ __getattr__ = exports(
         "load_model": "models.loading",
         "allocate_mask": "mask",
         "apply_mask": "mask",
-        "LanguageModel": "models.base",
+        "LanguageModel": "models.language_model",
         "Sample": "sample",
         "TabularModel": "models.tabular",
         "Vocabulary": "tokens.vocabulary",

@@ -1,4 +1,4 @@
-"""How constraints that strip different forced parts judge one text together."""
+"""Agreement of constraints that strip different forced parts on one text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeviceSession: a session of the host with tensors of a torch device at its doors."""
+"""Sessions of the host for callers on a torch device."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cdec.core.session import Session
-from cdec.core.session_arguments import require_tensor_mask
+from cdec.core.session import Session, require_tensor_mask
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,40 +1,4 @@
-"""Every error cdec raises: what was found, where, what to do next, a stable code, an exit status.
-
-    CdecError                         E_INTERNAL            70
-    ├── UsageError                    E_USAGE                2
-    │   └── ChatTemplateMissingError  E_NO_CHAT_TEMPLATE     2
-    ├── DataError                     E_DATA                65
-    │   ├── EmptySetError             E_EMPTY_SET
-    │   ├── EncodingError             E_ENCODING
-    │   ├── LineTooLongError          E_LINE_TOO_LONG
-    │   ├── JsonError                 E_JSON
-    │   ├── FieldError                E_FIELD
-    │   ├── DuplicateIdError          E_DUPLICATE_ID
-    │   ├── EmptyPromptError          E_EMPTY_PROMPT
-    │   ├── ContextLengthError        E_CONTEXT_LENGTH
-    │   ├── PrefillError              E_PREFILL
-    │   ├── UntokenizableError        E_UNTOKENIZABLE
-    │   ├── TokenizerMismatchError    E_TOKENIZER_MISMATCH
-    │   ├── ResumeMismatchError       E_RESUME_MISMATCH
-    │   ├── TreeMismatchError         E_TREE_MISMATCH
-    │   └── ArtifactError             (never raised itself)
-    │       ├── ArtifactFormatError   E_ARTIFACT_FORMAT
-    │       ├── ArtifactVersionError  E_ARTIFACT_VERSION
-    │       ├── ArtifactSchemaError   E_ARTIFACT_SCHEMA
-    │       ├── ArtifactChecksumError E_ARTIFACT_CHECKSUM
-    │       └── ArtifactInvalidError  E_ARTIFACT_INVALID
-    ├── InputMissingError             E_NOINPUT             66
-    ├── UnavailableError              (never raised itself) 69
-    │   ├── ModelError                E_MODEL
-    │   ├── TrustError                E_TRUST
-    │   ├── ExtraMissingError         E_EXTRA
-    │   └── NativeLibraryError        E_NATIVE
-    ├── OutputExistsError             E_EXISTS              73
-    ├── OutputError                   E_IO                  74
-    ├── LimitError                    E_LIMIT               75
-    ├── LockedError                   E_LOCKED              75
-    ├── RewardError                   E_REWARD              65
-    └── ConfigError                   E_CONFIG              78
+"""Errors that cdec raises: what was found, where, what to do next, a stable code, an exit status.
 
 A message or hint names a parameter in backquotes, as it is called in Python ("raise `max_rules`"):
 whoever shows it may put there how the parameter is given. Only ``cli/app.py`` catches errors at the
@@ -61,6 +25,10 @@ class CdecError(Exception):
     code: ClassVar[str] = "E_INTERNAL"
     exit_status: ClassVar[int] = 70
 
+    def __init_subclass__(cls, code: str | None = None, exit_status: int | None = None) -> None:
+        cls.code = cls.code if code is None else code
+        cls.exit_status = cls.exit_status if exit_status is None else exit_status
+
     def __init__(self, message: str, *, hint: str | None = None, **details: object) -> None:
         super().__init__(message)
         self.message = message
@@ -79,215 +47,140 @@ class CdecError(Exception):
         return body | self.details
 
 
-class UsageError(CdecError):
+class UsageError(CdecError, code="E_USAGE", exit_status=2):
     """The command line, or a call of the Python surface, makes no sense."""
 
-    code = "E_USAGE"
-    exit_status = 2
 
-
-class ChatTemplateMissingError(UsageError):
+class ChatTemplateMissingError(UsageError, code="E_NO_CHAT_TEMPLATE"):
     """A record has ``messages`` and the tokenizer has no chat template."""
 
-    code = "E_NO_CHAT_TEMPLATE"
 
-
-class DataError(CdecError):
+class DataError(CdecError, code="E_DATA", exit_status=65):
     """The input data is not what its format promises."""
 
-    code = "E_DATA"
-    exit_status = 65
 
-
-class EmptySetError(DataError):
+class EmptySetError(DataError, code="E_EMPTY_SET"):
     """A set without members: nothing could ever be emitted."""
 
-    code = "E_EMPTY_SET"
 
-
-class EncodingError(DataError):
+class EncodingError(DataError, code="E_ENCODING"):
     """Bytes that are not valid UTF-8."""
 
-    code = "E_ENCODING"
 
-
-class LineTooLongError(DataError):
+class LineTooLongError(DataError, code="E_LINE_TOO_LONG"):
     """A line longer than the limit on input lines."""
 
-    code = "E_LINE_TOO_LONG"
 
-
-class JsonError(DataError):
+class JsonError(DataError, code="E_JSON"):
     """A line that is not valid JSON."""
 
-    code = "E_JSON"
 
-
-class FieldError(DataError):
+class FieldError(DataError, code="E_FIELD"):
     """A field that is missing, of the wrong type, out of range or not allowed."""
 
-    code = "E_FIELD"
 
-
-class DuplicateIdError(DataError):
+class DuplicateIdError(DataError, code="E_DUPLICATE_ID"):
     """Two records with one id, which a resumed run could not tell apart."""
 
-    code = "E_DUPLICATE_ID"
 
-
-class EmptyPromptError(DataError):
+class EmptyPromptError(DataError, code="E_EMPTY_PROMPT"):
     """An empty prompt for a model that has no begin-of-sequence token to start from."""
 
-    code = "E_EMPTY_PROMPT"
 
-
-class ContextLengthError(DataError):
+class ContextLengthError(DataError, code="E_CONTEXT_LENGTH"):
     """A prompt that leaves no room in the model's context."""
 
-    code = "E_CONTEXT_LENGTH"
 
-
-class PrefillError(DataError):
+class PrefillError(DataError, code="E_PREFILL"):
     """A begun answer that no text of the constraint goes on."""
 
-    code = "E_PREFILL"
 
-
-class UntokenizableError(DataError):
+class UntokenizableError(DataError, code="E_UNTOKENIZABLE"):
     """A text that the tokenizer cannot represent: decoding its tokens gives another text."""
 
-    code = "E_UNTOKENIZABLE"
 
-
-class TokenizerMismatchError(DataError):
+class TokenizerMismatchError(DataError, code="E_TOKENIZER_MISMATCH"):
     """An artifact and a model whose vocabularies or tokenisation differ."""
 
-    code = "E_TOKENIZER_MISMATCH"
 
-
-class ResumeMismatchError(DataError):
+class ResumeMismatchError(DataError, code="E_RESUME_MISMATCH"):
     """Resuming an output that another configuration wrote."""
 
-    code = "E_RESUME_MISMATCH"
 
-
-class TreeMismatchError(DataError):
+class TreeMismatchError(DataError, code="E_TREE_MISMATCH"):
     """A saved tree of another model, warping, prompt, constraint or length limit."""
-
-    code = "E_TREE_MISMATCH"
 
 
 class ArtifactError(DataError):
     """Base of all that can be wrong with an artifact file."""
 
 
-class ArtifactFormatError(ArtifactError):
+class ArtifactFormatError(ArtifactError, code="E_ARTIFACT_FORMAT"):
     """Not an Arrow IPC file, or an unfinished one."""
 
-    code = "E_ARTIFACT_FORMAT"
 
-
-class ArtifactVersionError(ArtifactError):
+class ArtifactVersionError(ArtifactError, code="E_ARTIFACT_VERSION"):
     """An artifact of a format version this cdec does not read."""
 
-    code = "E_ARTIFACT_VERSION"
 
-
-class ArtifactSchemaError(ArtifactError):
+class ArtifactSchemaError(ArtifactError, code="E_ARTIFACT_SCHEMA"):
     """Columns that are missing, superfluous or of another type."""
 
-    code = "E_ARTIFACT_SCHEMA"
 
-
-class ArtifactChecksumError(ArtifactError):
+class ArtifactChecksumError(ArtifactError, code="E_ARTIFACT_CHECKSUM"):
     """The body's digest is not the recorded one."""
 
-    code = "E_ARTIFACT_CHECKSUM"
 
-
-class ArtifactInvalidError(ArtifactError):
+class ArtifactInvalidError(ArtifactError, code="E_ARTIFACT_INVALID"):
     """Valid Arrow whose contents break an invariant: an index out of range, a cycle."""
 
-    code = "E_ARTIFACT_INVALID"
 
-
-class InputMissingError(CdecError):
+class InputMissingError(CdecError, code="E_NOINPUT", exit_status=66):
     """An input that does not exist, is no file or cannot be read."""
 
-    code = "E_NOINPUT"
-    exit_status = 66
 
-
-class UnavailableError(CdecError):
+class UnavailableError(CdecError, exit_status=69):
     """Base of what is missing besides the input: models and extras."""
 
-    exit_status = 69
 
-
-class ModelError(UnavailableError):
+class ModelError(UnavailableError, code="E_MODEL"):
     """A model or tokenizer that cannot be found or loaded."""
 
-    code = "E_MODEL"
 
-
-class TrustError(UnavailableError):
+class TrustError(UnavailableError, code="E_TRUST"):
     """A model that wants to run code, its own or others', or whose weights are pickles."""
 
-    code = "E_TRUST"
 
-
-class ExtraMissingError(UnavailableError):
+class ExtraMissingError(UnavailableError, code="E_EXTRA"):
     """An optional dependency that is not installed."""
 
-    code = "E_EXTRA"
 
-
-class NativeLibraryError(UnavailableError):
+class NativeLibraryError(UnavailableError, code="E_NATIVE"):
     """The compiled library is missing, or was made of other sources."""
 
-    code = "E_NATIVE"
 
-
-class OutputExistsError(CdecError):
+class OutputExistsError(CdecError, code="E_EXISTS", exit_status=73):
     """The output file exists and may be neither replaced nor continued."""
 
-    code = "E_EXISTS"
-    exit_status = 73
 
-
-class OutputError(CdecError):
+class OutputError(CdecError, code="E_IO", exit_status=74):
     """Writing failed: a full disk, a closed device, missing permission."""
 
-    code = "E_IO"
-    exit_status = 74
 
-
-class LimitError(CdecError):
+class LimitError(CdecError, code="E_LIMIT", exit_status=75):
     """A documented limit was passed; the hint names the parameter that raises it."""
 
-    code = "E_LIMIT"
-    exit_status = 75
 
-
-class LockedError(CdecError):
+class LockedError(CdecError, code="E_LOCKED", exit_status=75):
     """Another process writes the same output."""
 
-    code = "E_LOCKED"
-    exit_status = 75
 
-
-class RewardError(CdecError):
+class RewardError(CdecError, code="E_REWARD", exit_status=65):
     """A reward that raises, or gives no finite number, for one record's text."""
 
-    code = "E_REWARD"
-    exit_status = 65
 
-
-class ConfigError(CdecError):
+class ConfigError(CdecError, code="E_CONFIG", exit_status=78):
     """``cdec.toml`` holds an unknown key or a value of the wrong type."""
-
-    code = "E_CONFIG"
-    exit_status = 78
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a start costs: public names are imported on first use, and garbage is not looked for."""
+"""Cheap starts: public names that are imported on first use, and no search for garbage."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 
-def exports(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+def exports(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a package's ``__getattr__``; every package has ``__version__``, the installed one.
 
     Args:
@@ -16,7 +17,7 @@ def exports(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
         homes: Public name → module of the package that defines it.
     """
 
-    def find(name: str) -> object:
+    def find(name: str) -> Any:
         if name == "__version__":
             from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""Sample: one output record, and how it becomes one JSON object."""
+"""Sample: one output record, and its JSON object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdec.core.errors import UsageError
-from cdec.core.record_fields.shown import TraceLines, cut, line, table
+from cdec.core.shown import TraceLines, cut, line, table
 
 SCHEMA_VERSION = 1
 

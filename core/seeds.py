@@ -1,4 +1,4 @@
-"""The id of a record that names none, and the seed of a draw from run, record and number."""
+"""Ids of records that name none, and seeds of draws from run, record and number."""
 
 from __future__ import annotations
 

@@ -21,7 +21,6 @@ Laws (checked by ``tests/laws/sessions.py`` for every kind of constraint):
     that of the end, sum to ``totals``.
 9.  Where the constraint ``has_speculation_keys``, equal tokens lead to equal keys in all of its
     sessions.
-
 10. Threads may share a session, and sessions of one constraint: each gets what it would get alone.
     Calls that work in memory that is shared take turns; a state that one thread was given is a
     state to all.
@@ -45,6 +44,7 @@ DEAD = -1
 DONE = -2
 """State after an end-of-sequence id, or after the last token of a member that ends itself."""
 
+_NO_BYTES = "this constraint is walked token by token, not byte by byte"
 States: TypeAlias = Any
 """int64[n], numpy on ``cpu``, a torch tensor on a device."""
 
@@ -118,7 +118,7 @@ class Session(ABC):
         Raises:
             UsageError: The constraint does not ``takes_bytes``.
         """
-        raise UsageError("this constraint is walked token by token, not byte by byte")
+        raise UsageError(_NO_BYTES)
 
     def speculation_keys(self, states: States) -> Any:
         """Return what a next token may be learnt for, int64[n]: equal numbers in every session.
@@ -144,3 +144,154 @@ class Session(ABC):
     def statistics(self) -> Mapping[str, int]:
         """Return counts of what the session holds: ``states``, 0 where they cost nothing."""
         return {"states": 0}
+
+
+class HostSession(Session):
+    """A session on the CPU: what it is given is checked here, and its rows are worked on below.
+
+    Subclasses set ``words`` and ``_start``, and fill arrays: ``_advance_rows``, ``_fill_rows``,
+    ``_check_rows``, ``_complete_rows`` and, where they take bytes, ``_advance_texts``.
+    """
+
+    device = "cpu"
+    _start: int
+
+    def start(self, n: int) -> NDArray[np.int64]:
+        return np.full(n, self._start, np.int64)
+
+    def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
+        at, tokens = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
+        require_rows(len(at), len(tokens), "token ids")
+        out = np.empty(len(at), np.int64)
+        self._advance_rows(at, tokens, out)
+        return out
+
+    def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
+        """Overwrite ``mask`` int32[n, words] with the exact masks; fastest if C-contiguous."""
+        at = integers(states, 1, "states")
+        shape = require_mask(mask, len(at), self.words)
+        is_plain = mask.flags.c_contiguous and mask.flags.writeable
+        packed = mask if is_plain else np.empty(shape, np.int32)
+        self._fill_rows(at, packed)
+        if not is_plain:
+            mask[:] = packed
+
+    def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
+        at, tokens = integers(states, 1, "states"), integers(token_ids, 2, "token ids")
+        require_rows(len(at), len(tokens), "rows of token ids")
+        out = np.empty(tokens.shape, np.bool_)
+        self._check_rows(at, tokens, out)
+        return out
+
+    def is_complete(self, states: Any) -> NDArray[np.bool_]:
+        at = integers(states, 1, "states")
+        out = np.empty(len(at), np.bool_)
+        self._complete_rows(at, out)
+        return out
+
+    def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> NDArray[np.int64]:
+        """Follow bytes that need not be tokens, int64[n]: DEAD where no member begins so."""
+        at = integers(states, 1, "states")
+        require_rows(len(at), len(texts), "texts")
+        offsets = np.zeros(len(at) + 1, np.int64)
+        np.cumsum([len(text) for text in texts], out=offsets[1:])
+        out = np.empty(len(at), np.int64)
+        self._advance_texts(at, np.frombuffer(bytearray(b"".join(texts)), np.uint8), offsets, out)
+        return out
+
+    @abstractmethod
+    def _advance_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.int64]
+    ) -> None:
+        """Write the states after one token each, int64[n]."""
+
+    @abstractmethod
+    def _fill_rows(self, at: NDArray[np.int64], packed: NDArray[np.int32]) -> None:
+        """Write the masks, int32[n, words], C-contiguous."""
+
+    @abstractmethod
+    def _check_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.bool_]
+    ) -> None:
+        """Write whether each token of int64[n, M] is allowed, bool[n, M]."""
+
+    @abstractmethod
+    def _complete_rows(self, at: NDArray[np.int64], out: NDArray[np.bool_]) -> None:
+        """Write where the text so far is a member, bool[n]."""
+
+    def _advance_texts(
+        self,
+        at: NDArray[np.int64],
+        flat: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        out: NDArray[np.int64],
+    ) -> None:
+        """Write the states after ``flat[offsets[i] : offsets[i + 1]]`` each, int64[n]."""
+        raise UsageError(_NO_BYTES)
+
+
+def forced_rows(only: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return what ``forced`` does of the only event of each state, int32[n], -1 for none."""
+    is_forced = only >= 0
+    offsets = np.zeros(len(only) + 1, np.int64)
+    np.cumsum(is_forced, out=offsets[1:])
+    return offsets, only[is_forced]
+
+
+def integers(values: Any, dimensions: int, name: str) -> NDArray[np.int64]:
+    """Return an argument as a contiguous writable int64 array, the kernels' one type.
+
+    Raises:
+        UsageError: No integers, or another number of dimensions.
+    """
+    array = np.asarray(values)
+    if array.ndim != dimensions or (array.size and array.dtype.kind not in "iu"):
+        raise UsageError(
+            f"{name} must be integers in {dimensions} dimension(s), not "
+            f"{array.dtype}{list(array.shape)}"
+        )
+    return np.require(array, np.int64, ["C", "W"])
+
+
+def require_rows(states: int, others: int, name: str) -> None:
+    """Check that there are as many of something as states.
+
+    Raises:
+        UsageError: There are not.
+    """
+    if states != others:
+        raise UsageError(f"{states} states and {others} {name}: expected as many of both")
+
+
+def require_mask(mask: Any, n: int, words: int) -> tuple[int, int]:
+    """Check that a mask to be filled on the host is numpy int32[n, words]; return that shape.
+
+    Raises:
+        UsageError: It is not.
+    """
+    shape = (n, words)
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.int32 or mask.shape != shape:
+        found = f"{getattr(mask, 'dtype', type(mask).__name__)}{list(np.shape(mask))}"
+        raise UsageError(
+            f"the mask of {n} states must be numpy int32{list(shape)}, not {found}",
+            hint="Use allocate_mask(n, vocabulary.width).",
+        )
+    return shape
+
+
+def require_tensor_mask(mask: Any, n: int, words: int) -> tuple[int, int]:
+    """Check that a mask to be filled on a device is a tensor int32[n, words]; return that shape.
+
+    Raises:
+        UsageError: It is not.
+    """
+    import torch
+
+    shape = (n, words)
+    if mask.dtype != torch.int32 or tuple(mask.shape) != shape:
+        raise UsageError(
+            f"the mask of {n} states must be int32{list(shape)}, not "
+            f"{mask.dtype}{list(mask.shape)}",
+            hint="Use allocate_mask(n, vocabulary.width, session.device).",
+        )
+    return shape

@@ -1,4 +1,4 @@
-"""What a constraint says of texts and token rows: where the first one is that it refuses.
+"""Verdicts on texts and token rows: where the first place is that a constraint refuses.
 
 Tokens cut a text where the tokenizer likes, so the place where token ids go wrong is not the place
 where the text does: here tokens are compared by their bytes.
@@ -67,7 +67,7 @@ def first_rejected_byte(
     """
     best = Rejection(byte=-1)
     for head, tail in frames:
-        walk = _Walk(session, vocabulary, head + text + tail)
+        walk = _TokenisationWalk(session, vocabulary, head + text + tail)
         walk.run()
         where = walk.best
         where.byte = max(where.byte - len(head), 0)
@@ -79,7 +79,7 @@ def first_rejected_byte(
     return best
 
 
-class _Walk:
+class _TokenisationWalk:
     """A depth-first walk over (state, position) pairs."""
 
     def __init__(self, session: Session, vocabulary: Vocabulary, target: bytes) -> None:
@@ -186,3 +186,54 @@ def first_refused_token(
     if bool(session.is_complete(states)[0]):
         return None
     return TokenRefusal(len(token_ids), len(vocabulary.decode(token_ids)), int(states[0]))
+
+
+_STRIDE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ViablePrefix:
+    """How far a text could be followed.
+
+    Attributes:
+        state: The state after its first ``byte`` bytes, which is not DEAD.
+        byte: Bytes that some text of the language begins with.
+    """
+
+    state: int
+    byte: int
+
+
+def follow(session: Session, state: int, data: bytes) -> ViablePrefix:
+    """Follow bytes as far as the language goes.
+
+    Args:
+        session: Of a constraint that takes bytes.
+        state: Where to begin.
+        data: The text.
+
+    Returns:
+        The furthest place. Cost: O(bytes).
+    """
+    at, width = 0, _STRIDE
+    while at < len(data):
+        after = _step(session, state, data[at : at + width])
+        if after != DEAD:
+            state, at = after, at + width
+        elif width == 1:
+            break
+        else:
+            # The first byte that is refused lies in this piece: look at it in smaller ones.
+            width = max(width // 8, 1)
+    return ViablePrefix(state, min(at, len(data)))
+
+
+def _step(session: Session, state: int, data: bytes) -> int:
+    return int(session.advance_bytes(np.array([state], np.int64), [data])[0])
+
+
+def line_and_column(data: bytes, byte: int) -> tuple[int, int]:
+    """Return where a byte offset lies: line and column (in characters), both from 1."""
+    before = data[:byte]
+    start = before.rfind(b"\n") + 1
+    return before.count(b"\n") + 1, len(before[start:].decode("utf-8", "ignore")) + 1

@@ -2,10 +2,9 @@
 
 ``transformers`` is a logits processor and a ``custom_generate`` for ``model.generate``; ``vllm``
 has the processors of vLLM's servers, and ``serving`` what engines' servers share; ``llama_cpp``
-reads GGUF models and masks what they write; ``walked`` follows the texts that engines write,
-``prefixes`` is what processors remember, and ``tokens`` how they refuse another tokenizer's
-constraints. ``records`` turns prompt records into sample records, ``frames`` those of pandas and
-polars, ``openai_batch`` requests into responses.
-Each library is imported by the room that is for it, and nothing is imported here:
+reads GGUF models and masks what they write; ``cursors`` follows the texts that engines write,
+remembers prefixes, and refuses another tokenizer's constraints. ``records`` turns prompt records
+into sample records, ``frames`` those of pandas and polars, ``openai_batch`` requests into
+responses. Each library is imported by the room that is for it, and nothing is imported here:
 ``import cdec.integrations`` costs nothing.
 """

@@ -1,4 +1,4 @@
-"""sample: the samples of a pandas or polars frame of prompts, as a frame of the same library."""
+"""Samples of a pandas or polars frame of prompts, as a frame of the same library."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 
 from cdec.core.errors import UsageError
 from cdec.core.record_fields import fields_of
-from cdec.core.tokens.shipped import EMBEDDED
+from cdec.core.tokens.locations import EMBEDDED
 from cdec.data.ids import IdRegistry
 from cdec.integrations.records.sampling import RecordSampler
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
 
 FrameT = TypeVar("FrameT")
 

@@ -1,4 +1,4 @@
-"""A grammar backend for SGLang, through its registry: ``register`` makes ``cdec`` one of them.
+"""Grammar backend for SGLang, by its registry: ``register`` makes ``cdec`` one of them.
 
 A request's ``json_schema`` is a schema, or asks as requests of other servers do:
 ``{"cdec": {"artifact": NAME, "candidates": [...], "deny": [...]}}``. ``regex`` and ``ebnf`` are
@@ -23,11 +23,10 @@ from cdec.core.constraint import DEAD, DONE
 from cdec.core.errors import CdecError, TokenizerMismatchError
 from cdec.core.mask import apply_mask, mask_words
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.integrations.serving.asked import FIELD
+from cdec.integrations.cursors import MatcherCursor
 from cdec.integrations.serving.constraints import ServedConstraints
-from cdec.integrations.serving.rows import Rows
-from cdec.integrations.serving.settings import ServingSettings
-from cdec.integrations.walked import Walked
+from cdec.integrations.serving.matcher import BatchMatcher
+from cdec.integrations.serving.settings import FIELD, ServingSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,7 +81,7 @@ class ConstraintBackend(BaseGrammarBackend):
         if served.vocabulary is None:
             raise TokenizerMismatchError("no tokenizer is served", hint="name it in the settings")
         self._served = served
-        self._rows = Rows(torch.device("cpu"), served.vocabulary.eos_token_ids[0])
+        self._rows = BatchMatcher(torch.device("cpu"), served.vocabulary.eos_token_ids[0])
 
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
         """Return the object of a schema, or of what stands under ``cdec``."""
@@ -128,14 +127,14 @@ class ConstraintObject(BaseGrammarObject):
 
     Args:
         rows: Advances and masks.
-        walked: The session of its constraint.
+        cursor: The session of its constraint.
     """
 
-    def __init__(self, rows: Rows, walked: Walked) -> None:
+    def __init__(self, rows: BatchMatcher, cursor: MatcherCursor) -> None:
         super().__init__()
         self.rows = rows
-        self.walked = walked
-        self._states: list[int] = [walked.start]
+        self.cursor = cursor
+        self._states: list[int] = [cursor.start]
 
     @property
     def state(self) -> int:
@@ -151,7 +150,7 @@ class ConstraintObject(BaseGrammarObject):
         if self.is_terminated():
             return
         states = self.rows.states([self.state])
-        after = int(self.rows.after([self.walked], states, torch.tensor([token]))[0])
+        after = int(self.rows.after([self.cursor], states, torch.tensor([token]))[0])
         if after == DEAD:
             raise ValueError(f"Token not accepted: {token} behind {len(self._states) - 1} tokens")
         self.current_token = token
@@ -200,7 +199,7 @@ class ConstraintObject(BaseGrammarObject):
 
     def copy(self) -> ConstraintObject:
         """Return the object of another text of the same constraint, at its beginning."""
-        return ConstraintObject(self.rows, self.rows.opened(self.walked.constraint))
+        return ConstraintObject(self.rows, self.rows.opened(self.cursor.constraint))
 
     def try_jump_forward(self, tokenizer: Any) -> None:
         """Jump nowhere: forced tokens would be spelled anew, and a set knows its own spelling."""
@@ -212,7 +211,7 @@ def _fill(entries: Sequence[tuple[int, ConstraintObject]], vocab_mask: Tensor) -
     if not entries:
         return
     rows = entries[0][1].rows
-    texts = [text.walked for _, text in entries]
+    texts = [text.cursor for _, text in entries]
     states = rows.states([text.state for _, text in entries])
     found = rows.masks(vocab_mask.shape[1] * 32, texts, states)
     vocab_mask[torch.tensor([row for row, _ in entries])] = found

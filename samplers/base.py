@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from cdec.core.combine.free_text import FreeText
     from cdec.core.constraint import Constraint
-    from cdec.core.models.base import LanguageModel, Prompt
+    from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.core.sample import Sample
 
 Drawn: TypeAlias = "list[Sample] | CdecError"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.native import library
-from cdec.core.record_fields.text_warnings import LONGEST_CYCLE, LOOP_BYTES, LOOP_REPEATS, loop
+from cdec.core.text_warnings import LONGEST_CYCLE, LOOP_BYTES, LOOP_REPEATS, loop
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary

@@ -25,7 +25,7 @@ from cdec.core.native import library
 if TYPE_CHECKING:
     from typing import Self
 
-    from cdec.core.models.context_tree import ContextTree
+    from cdec.core.models.language_model import ContextColumns
 
 NIL = -1
 """No node, no vector."""
@@ -246,7 +246,7 @@ class PrefixTree:
     """
 
     def __init__(
-        self, requests: int, contexts: ContextTree, rounding: float = 0.0, noise: float = 0.0
+        self, requests: int, contexts: ContextColumns, rounding: float = 0.0, noise: float = 0.0
     ) -> None:
         self._rounding = rounding
         self._noise = noise

@@ -12,7 +12,7 @@ from cdec.core.seeds import derive_seed
 if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText
     from cdec.core.constraint import Constraint
-    from cdec.core.models.base import Prompt
+    from cdec.core.models.language_model import Prompt
 
 
 DRAWS = Option(name="n", type=int, default=1, unit="texts", at_least=1)

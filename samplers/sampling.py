@@ -18,7 +18,7 @@ from cdec.samplers.request import Request
 if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText
     from cdec.core.constraint import Constraint
-    from cdec.core.models.base import LanguageModel, Prompt
+    from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.core.sample import Sample
     from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -160,7 +160,7 @@ def _require_types(model: object, constraint: object, method: object) -> None:
         UsageError: It names the argument.
     """
     from cdec.core.constraint import Constraint
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
 
     if not isinstance(model, LanguageModel):
         raise wrong_type("model", model, "a model", "give what load_model returns")

@@ -17,7 +17,7 @@ from benchmarks.setting import Setting
 from cdec.compilers import set_constraint
 from cdec.core import CdecError, Sample
 from cdec.core.constraint import Constraint
-from cdec.core.models.base import LanguageModel
+from cdec.core.models.language_model import LanguageModel
 from cdec.samplers import Request
 from cdec.samplers.topn import DEFAULT_EVALUATIONS, TopnSampler
 

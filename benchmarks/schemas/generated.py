@@ -27,7 +27,7 @@ from benchmarks.schemas.random_walks import Walker, walking_vocabulary
 from cdec.compilers.schemas.opened import schema_constraint
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.core.errors import CdecError
-from cdec.core.schemas.validity.reader import load, parser_of
+from cdec.core.schemas.validity import load, parser_of
 
 
 def walked(case: Case, each: int, seed: int = 0) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from benchmarks.schemas.cases import Case, Instance
 from cdec.compilers.schemas.opened import schema_constraint
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.core.errors import CdecError
-from cdec.core.schemas.validity.reader import parser_of
+from cdec.core.schemas.validity import parser_of
 from cdec.core.tokens.vocabulary import Vocabulary
 
 STATUSES = ("right", "excused", "recorded", "refused", "wrong")

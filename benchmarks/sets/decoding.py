@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from cdec.core import CdecError, LanguageModel
+from cdec.core.models.base import TreeModel
 from cdec.core.models.warping import normalizers
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.walks import events
@@ -22,7 +23,7 @@ from cdec.samplers.walks.frontier import Frontier, Step
 Row = tuple[str, str, str]
 
 
-class FixedLogits(LanguageModel):
+class FixedLogits(TreeModel):
     """A model whose logits are given: only what follows them is timed."""
 
     def __init__(self, logits: torch.Tensor, vocabulary: Any) -> None:

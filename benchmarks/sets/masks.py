@@ -20,10 +20,9 @@ from benchmarks.sets.prefix_baselines import DictTrie, PrefixVerification
 from benchmarks.sets.token_rows import title_rows
 from benchmarks.setting import Setting, parser_of
 from cdec.core.mask import allocate_mask
-from cdec.core.sets.filter import RowFilter
-from cdec.core.sets.session import SetSession
+from cdec.core.sets.rows import RowFilter
+from cdec.core.sets.session import SetSession, make_view
 from cdec.core.sets.trie import SetArrays, build_trie
-from cdec.core.sets.view import make_view
 from cdec.core.tokens.vocabulary import Vocabulary
 
 BATCH = 128

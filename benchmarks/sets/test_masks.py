@@ -9,9 +9,8 @@ import numpy as np
 from benchmarks.sets.masks import bench_verification, draw_batches, plain_vocabulary, run
 from benchmarks.sets.prefix_baselines import DictTrie
 from benchmarks.sets.token_rows import title_rows
-from cdec.core.sets.session import SetSession
+from cdec.core.sets.session import SetSession, make_view
 from cdec.core.sets.trie import build_trie
-from cdec.core.sets.view import make_view
 from tests.laws.sessions import state_masks
 
 SIZE = 400

@@ -14,7 +14,7 @@ from typing import Literal
 
 from cdec.cli.frame.declaration import option
 from cdec.core.errors import UsageError
-from cdec.core.tokens.shipped import is_shipped
+from cdec.core.tokens.locations import is_shipped
 
 MODEL = "Model"
 CONSTRAINT = "Constraint"

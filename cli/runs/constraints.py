@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.options.constraint import ConstraintOptions
     from cdec.core.files.remote import Place
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.samplers.method import Method
 

@@ -19,7 +19,7 @@ from cdec.core.errors import (
     TrustError,
     UsageError,
 )
-from cdec.core.tokens.shipped import EMBEDDED, EMBEDDED_DRAFT
+from cdec.core.tokens.locations import EMBEDDED, EMBEDDED_DRAFT
 from cdec.samplers.options import COUNTS, LOOKUP
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cdec.cli.options.model import ModelOptions
     from cdec.cli.options.sampling import SampleOptions
     from cdec.cli.runs.method import ChosenMethod
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.samplers.drafts.counts import Counts
 
 

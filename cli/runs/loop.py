@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.frame.console import Console
     from cdec.core.errors import CdecError
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
 
 ItemT = TypeVar("ItemT")
 

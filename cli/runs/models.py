@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.runs.tokenizer import named_by, named_model
 from cdec.core.errors import UsageError
 from cdec.core.lazy import uncollected
-from cdec.core.tokens.shipped import is_shipped
+from cdec.core.tokens.locations import is_shipped
 
 if TYPE_CHECKING:
     from cdec.cli.options.model import ModelOptions, WarpingOptions
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.core.models.warping import Warping
 
 _NEARLY_GREEDY = (

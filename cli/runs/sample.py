@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cdec.cli.runs.inputs import Prompts
     from cdec.cli.runs.plan import Files
     from cdec.core.errors import CdecError
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.data.output.lines import FinishedRecords, RecordWriter
     from cdec.data.output.staged import StagedWriter

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cdec.core.errors import ModelError, UsageError
-from cdec.core.tokens.shipped import EMBEDDED
+from cdec.core.tokens.locations import EMBEDDED
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cdec.compilers.grammars.definition import Grammar, Terminal
 from cdec.compilers.grammars.scanner.competition import Contexts
 from cdec.core.grammars.columns import COLUMNS, arrays_from, no_automaton, no_indents, no_loops
-from cdec.core.grammars.engine import Engine
+from cdec.core.grammars.session import Engine
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.options import GrammarReport

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from cdec.compilers.cache import shared_name
 from cdec.core.errors import ArtifactError, DataError, Notice
-from cdec.core.files.scratch import scratch_folder
-from cdec.core.notices import FirstOfEach
+from cdec.core.files.whole import scratch_folder
+from cdec.core.progress import FirstOfEach
 
 if TYPE_CHECKING:
     from cdec.compilers.cache import KeptConstraints

@@ -25,7 +25,7 @@ from cdec.core.errors import (
 )
 from cdec.core.native import library
 from cdec.core.sets.entities import EntityBatch
-from cdec.core.sets.text_index import hash_texts
+from cdec.core.sets.members import hash_texts
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary

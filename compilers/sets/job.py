@@ -32,7 +32,7 @@ from cdec.core.files.remote import public_name
 from cdec.core.native import library
 from cdec.core.progress import Progress, Stage, silent
 from cdec.core.sets.entities import EntityBatch, TokenBatch
-from cdec.core.sets.text_index import build_text_index
+from cdec.core.sets.members import build_text_index
 from cdec.core.sets.trie import build_trie
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from cdec.compilers.sets.rows import gathered
 from cdec.core.artifacts.opened import bind_artifact
 from cdec.core.errors import UsageError
 from cdec.core.progress import Progress, Stage, silent
-from cdec.core.sets.text_index import build_text_index, hash_texts
+from cdec.core.sets.members import build_text_index, hash_texts
 from cdec.core.sets.trie import build_trie
 
 if TYPE_CHECKING:

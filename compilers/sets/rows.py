@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import OutputError
-from cdec.core.files.scratch import scratch_folder
+from cdec.core.files.whole import scratch_folder
 from cdec.core.native import library
 
 _GATHER = {"u1": library.gather_bytes, "i4": library.gather_i32, "i8": library.gather_i64}

@@ -16,7 +16,7 @@ from cdec.compilers.sets.rows import RowBatch, gathered, offsets_of
 from cdec.core.errors import FieldError
 from cdec.core.native import library
 from cdec.core.sets.entities import TokenBatch
-from cdec.core.sets.text_index import hash_texts
+from cdec.core.sets.members import hash_texts
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary

@@ -28,7 +28,7 @@ from cdec.core.files.fetched import local_copy
 from cdec.core.files.remote import FilePath, place_of
 from cdec.core.kinds import SOURCE_KINDS, artifact_kinds, found
 from cdec.core.progress import Progress, silent
-from cdec.core.record_fields.shown import cut, line
+from cdec.core.shown import cut, line
 from cdec.core.tokens.vocabulary import Vocabulary
 
 

@@ -15,7 +15,7 @@ from cdec.core.child.process import LostServerError, ServerProcess, Worker
 from cdec.core.child.readers import NO_MEMORY, Language
 from cdec.core.child.serving import Message
 from cdec.core.errors import Notice
-from cdec.core.notices import FirstOfEach
+from cdec.core.progress import FirstOfEach
 
 DEFAULT_SECONDS = 5.0
 """Processor time that one verdict may take, making the parser included."""

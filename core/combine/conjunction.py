@@ -19,8 +19,7 @@ from cdec.core.constraint import Constraint
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, TokenizerMismatchError
 from cdec.core.mask import count_bits, list_bits, mask_words
-from cdec.core.session import DEAD, DONE, Session
-from cdec.core.session_arguments import integers
+from cdec.core.session import DEAD, DONE, Session, integers
 from cdec.core.tokens.vocabulary import Vocabulary
 
 MOST = 64

@@ -27,8 +27,7 @@ from cdec.core.constraint import Constraint
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, UsageError
 from cdec.core.mask import count_bits
-from cdec.core.session import DEAD, DONE, Session
-from cdec.core.session_arguments import integers
+from cdec.core.session import DEAD, DONE, Session, integers
 from cdec.core.tokens.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

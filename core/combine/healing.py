@@ -21,8 +21,7 @@ from cdec.core.combine.wrapped import ForwardingSession, WrappedConstraint, mask
 from cdec.core.constraint import Constraint
 from cdec.core.device_session import on_device
 from cdec.core.mask import mask_words
-from cdec.core.session import DEAD, Session
-from cdec.core.session_arguments import integers
+from cdec.core.session import DEAD, Session, integers
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdec.core.errors import Notice, UsageError
-from cdec.core.notices import FirstOfEach
+from cdec.core.progress import FirstOfEach
 
 if TYPE_CHECKING:
     from cdec.core.combine.denial import DeniedTexts

@@ -21,8 +21,7 @@ from cdec.core.combine.wrapped import ForwardingSession, WrappedConstraint
 from cdec.core.constraint import Constraint
 from cdec.core.device_session import on_device
 from cdec.core.mask import pack_mask, unpack_mask
-from cdec.core.session import DEAD, DONE, Completions, Session
-from cdec.core.session_arguments import integers, require_rows
+from cdec.core.session import DEAD, DONE, Completions, Session, integers, require_rows
 from cdec.core.tokens.vocabulary import Vocabulary
 
 

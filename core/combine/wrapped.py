@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from cdec.core.constraint import Constraint
 from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
 from cdec.core.native import library
-from cdec.core.record_fields.shown import line
-from cdec.core.session import DEAD, DONE, Session
-from cdec.core.session_arguments import integers, require_mask, require_rows
+from cdec.core.session import DEAD, DONE, Session, integers, require_mask, require_rows
+from cdec.core.shown import line
 from cdec.core.tokens.vocabulary import Vocabulary
 
 _FIRST_SIZE = 64

@@ -13,9 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cdec.core.errors import OutputError
-from cdec.core.files.whole import whole_file
-
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+from cdec.core.files.whole import is_ours, whole_file
 
 
 def cache_directory() -> Path:
@@ -77,8 +75,3 @@ class CacheFolder:
             files = [(file.stat().st_mtime_ns, file) for file in self.path.iterdir()]
             for _, old in sorted(files)[: -self._most]:
                 old.unlink(missing_ok=True)
-
-
-def is_ours(status: os.stat_result) -> bool:
-    """Say whether this user owns a file or folder and nobody else may write to it."""
-    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE

@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from cdec.core.errors import InputMissingError, LimitError, OutputError
-from cdec.core.files.cache import cache_directory, is_ours
+from cdec.core.files.cache import cache_directory
 from cdec.core.files.remote import FilePath, file_system, is_url, open_url, public_name, readable
-from cdec.core.files.whole import whole_file
+from cdec.core.files.whole import is_ours, whole_file
 from cdec.core.progress import Progress, Stage, silent
 
 FOLDER = "fetched"

@@ -1,9 +1,11 @@
-"""Writing a file whole: complete and synced under its own name, or not there at all.
+"""Files written whole, and temporary folders: neither outlives a killed process for long.
 
-The bytes go to a new file beside it, ``.NAME.<random>.partial``, which nobody can have put there
-before and which is no link; then they are synced, and the file takes its name. The writer holds a
-lock (flock) on it meanwhile: a partial file that nobody holds belonged to a process that was
-killed, and the next writer of the same name takes it away.
+A file is complete and synced under its own name, or not there at all. Its bytes go to a new file
+beside it, ``.NAME.<random>.partial``, which nobody can have put there before and which is no link;
+then they are synced, and the file takes its name.
+
+Who makes a partial file or a folder holds a lock (flock) on it. One that nobody holds belonged to a
+process that was killed, and whoever makes the next one takes it away.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import fcntl
 import os
 import re
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -23,6 +27,16 @@ from cdec.core.errors import OutputError, OutputExistsError
 
 _RANDOM_BYTES = 6
 _ATTEMPTS = 8
+_SCRATCH = "cdec-"
+_RANDOM = "[a-z0-9_]{8}"
+"""What ``tempfile`` puts into names."""
+_READING = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def is_ours(status: os.stat_result) -> bool:
+    """Say whether this user owns a file or folder and nobody else may write to it."""
+    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
 
 
 def refuse_existing(path: str | Path, *, force: bool) -> None:
@@ -76,7 +90,9 @@ def whole_file(path: str | Path, *, force: bool, mode: int = 0o666) -> Iterator[
     """
     path = Path(path)
     refuse_existing(path, force=force)
-    _sweep(path)
+    left = rf"\.{re.escape(path.name)}\.[0-9a-f]{{{2 * _RANDOM_BYTES}}}\.partial"
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    _sweep(path.parent, left, flags, lambda found: stat.S_ISREG(found.st_mode), Path.unlink)
     temporary: Path | None = None
     try:
         temporary, descriptor = _created(path, mode)
@@ -99,41 +115,56 @@ def _created(path: Path, mode: int) -> tuple[Path, int]:
     for attempt in range(_ATTEMPTS):
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(_RANDOM_BYTES)}.partial")
         descriptor = os.open(temporary, flags, mode)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _hold(descriptor) and attempt + 1 < _ATTEMPTS:
             # Another writer looks whether it is a dead one's.
-            if attempt + 1 < _ATTEMPTS:
-                os.close(descriptor)
-                with suppress(OSError):
-                    temporary.unlink(missing_ok=True)
-                continue
-        except OSError:
-            # subtle: a file system without locks; then nothing is swept there either.
-            pass
+            os.close(descriptor)
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            continue
         if os.fstat(descriptor).st_nlink:
             return temporary, descriptor
         os.close(descriptor)
     raise OSError(errno.EBUSY, "other programs take away each file that is begun beside it")
 
 
-def _sweep(path: Path) -> None:
-    """Remove what killed writers of ``path`` left: partial files that no process holds."""
-    left = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{{2 * _RANDOM_BYTES}}}\.partial")
-    with suppress(OSError), os.scandir(path.parent) as entries:
-        for name in [entry.name for entry in entries if left.fullmatch(entry.name)]:
-            with suppress(OSError):
-                _remove_unheld(path.with_name(name))
-
-
-def _remove_unheld(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+def _hold(descriptor: int) -> bool:
+    """Lock what was made; say whether nobody else holds it."""
     try:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        # subtle: a file system without locks; then nothing is swept there either.
+        pass
+    return True
+
+
+def _sweep(
+    parent: Path,
+    name: str,
+    flags: int,
+    is_left: Callable[[os.stat_result], bool],
+    remove: Callable[[Path], object],
+) -> None:
+    """Remove what killed processes left in a folder: what is named so and no process holds.
+
+    Args:
+        parent: The folder.
+        name: Regular expression of the whole name.
+        flags: To open it with.
+        is_left: Whether it is of such a kind.
+        remove: Takes it away.
+    """
+    with suppress(OSError), os.scandir(parent) as entries:
+        for found in [parent / each.name for each in entries if re.fullmatch(name, each.name)]:
+            with suppress(OSError):
+                descriptor = os.open(found, flags)
+                try:
+                    if is_left(os.fstat(descriptor)):
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        remove(found)
+                finally:
+                    os.close(descriptor)
 
 
 def _publish(temporary: Path, path: Path, *, force: bool) -> None:
@@ -167,3 +198,48 @@ def _output_error(path: Path, error: OSError) -> OutputError:
         path=str(path),
         errno=error.errno,
     )
+
+
+@contextmanager
+def scratch_folder(
+    *, prefix: str = _SCRATCH, suffix: str = "", within: Path | None = None
+) -> Iterator[Path]:
+    """Give a new folder that is this user's alone, and take it away at the end.
+
+    Args:
+        prefix, suffix: Of its name.
+        within: Where it lies; the system's folder for temporary files if None.
+
+    Yields:
+        The folder.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    parent = Path(tempfile.gettempdir()) if within is None else within
+    left = f"{re.escape(prefix)}{_RANDOM}{re.escape(suffix)}"
+    _sweep(parent, left, _READING, is_ours, lambda found: shutil.rmtree(found, ignore_errors=True))
+    folder, descriptor = _held(parent, prefix, suffix)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _held(parent: Path, prefix: str, suffix: str) -> tuple[Path, int]:
+    """Return a new folder, and the descriptor that holds it."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=parent))
+        # subtle: until it is held, another process may take it away.
+        try:
+            descriptor = os.open(folder, _READING)
+        except FileNotFoundError:
+            continue
+        if not _hold(descriptor):
+            os.close(descriptor)
+            continue
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), folder.lstat()):
+                return folder, descriptor
+        os.close(descriptor)

@@ -1,10 +1,10 @@
 """Grammars: a compiled grammar as a constraint.
 
-Read ``columns`` (the arrays that the compiler writes), ``loops`` (of the scanner),
-``grammar_constraint`` and ``session``; ``engine`` owns what ``native/grammars`` makes; ``validity``
-decides finished texts by lark's parsers alone. What people are told stands in ``names``,
-``state_view`` (a decoding state), ``places`` (where a text leaves the grammar), ``verdicts``,
-``explain`` and ``tree_report``; how indentation becomes terminals in ``indenter``. ``engine``
-imports only ``columns``, ``loops`` and ``automaton_columns`` from here. Others import
-``grammar_constraint``, ``errors``, ``columns``, ``loops`` and ``indenter``.
+Read ``columns`` (the arrays that the compiler writes, and the loops of the scanner),
+``grammar_constraint`` and ``session``, with the engine that owns what ``native/grammars`` makes;
+``artifact`` holds a file's columns to what they say, ``validity`` decides finished texts by lark's
+parsers alone, ``explain`` says what people are told; how indentation becomes terminals stands in
+``indenter``, how many blanks may follow each other in ``blanks``. ``session`` imports only
+``columns`` from here. Others import ``grammar_constraint``, ``errors``, ``columns``, ``blanks`` and
+``indenter``.
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +22,23 @@ from cdec.core.artifacts.checks import (
     require_rising,
     vocabulary_size,
 )
-from cdec.core.grammars.automaton_columns import (
-    check_automaton,
-    check_automaton_shape,
-    check_indent_shape,
-    check_indents,
-)
 from cdec.core.grammars.blanks import MAX_RUN
-from cdec.core.grammars.columns import arrays_from
-from cdec.core.grammars.loops import check_loops, check_steps, count_states
+from cdec.core.grammars.columns import (
+    COLUMN_ROLE,
+    LIST_ALLOWED,
+    LIST_PART,
+    LIST_STATE,
+    LIST_WAITING,
+    MOST_STATES,
+    RELATIVE,
+    arrays_from,
+    count_states,
+    counted_up,
+    items_of,
+    state_of_row,
+)
+from cdec.core.grammars.indenter import MAX_COLUMNS
 from cdec.core.mask import mask_words
-
-__all__ = ["check_grammar", "check_grammar_shape"]
 
 _LEXERS = ("contextual", "basic", "dynamic")
 _LARGEST = 2**31 - 1
@@ -244,7 +248,7 @@ def _ascending(arrays: Columns, column: str, offsets: str, *, strictly: bool) ->
 def _check_paths(arrays: Columns) -> None:
     states = len(arrays["live_row"])
     require_range(arrays, "tree_of_state", 0, len(arrays["tree_paths"]) - 1)
-    own = _own_numbers(arrays["tree_paths"])
+    own = counted_up(np.diff(arrays["tree_paths"]))
     parent = arrays["path_parent"]
     require(((parent >= -1) & (parent < own)).all(), "path_parent", "parents before their children")
     require_range(arrays, "path_terminal", -1, len(arrays["ignored"]))
@@ -253,11 +257,6 @@ def _check_paths(arrays: Columns) -> None:
     enters = arrays["path_terminal"] < 0
     require((arrays["path_byte"][enters] >= 0).all(), "path_byte", "a byte class at ENTER nodes")
     require((arrays["path_next"][enters] >= 0).all(), "path_next", "a state at ENTER nodes")
-
-
-def _own_numbers(offsets: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the number of each element within its own range of ``offsets``."""
-    return np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
 
 
 def _check_groups(arrays: Columns) -> None:
@@ -285,3 +284,155 @@ def _check_tokens(arrays: Columns) -> None:
     others = ~np.packbits(spelling, bitorder="little").view("<u4")
     masks = arrays["dense_masks"].view(np.uint32).reshape(dense, words)
     require(not (masks & others).any(), "dense_masks", "tokens that spell something")
+
+
+_WITHIN = 1 << 29
+"""Of ``native/grammars/mask_tokens.cc``: rows from here on are places in a token."""
+
+
+def check_automaton_shape(arrays: Columns) -> None:
+    """Check the lengths of the automaton's columns and the ends of their offsets."""
+    lists = len(arrays["automaton_offsets"]) - 1
+    require(lists >= 0, "automaton_offsets", "at least one offset")
+    require_ends(arrays, "automaton_offsets", lists, len(arrays["automaton_items"]))
+    steps = len(arrays["automaton_read"])
+    require_ends(arrays, "automaton_step_offsets", len(arrays["tree_taken"]) + lists, steps)
+    require_length(arrays, "automaton_after", steps, "state a step")
+
+
+def check_automaton(arrays: Columns) -> None:
+    """Check every index of the automaton; that its steps are right, compiling again tells."""
+    trees, items = len(arrays["tree_taken"]), arrays["automaton_items"]
+    offsets = arrays["automaton_offsets"]
+    counts = np.diff(offsets) - 1
+    require(bool((counts >= 0).all()), "automaton_offsets", "at least one item a list")
+    first = items[offsets[:-1]]
+    kinds = np.where(first >= 0, first & 3, first)
+    require(
+        bool(((kinds >= -3) & (kinds <= LIST_STATE) & (first >> 2 < trees)).all()),
+        "automaton_items",
+        "lists of known kinds and trees",
+    )
+    _check_items(arrays, kinds, counts)
+    _check_states(arrays, kinds, counts)
+    require_range(arrays, "automaton_read", 0, len(arrays["action_offsets"]) - 1)
+    require_range(arrays, "automaton_after", trees, trees + len(kinds))
+    after = kinds[arrays["automaton_after"] - trees]
+    require(bool((after == LIST_STATE).all()), "automaton_after", "states of the automaton")
+
+
+def _check_items(arrays: Columns, kinds: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """Check what lists of bits and of items that wait hold: as many as there are in their tree."""
+    offsets, items = arrays["automaton_offsets"], arrays["automaton_items"]
+    groups, tokens = np.diff(arrays["tree_groups"]), np.diff(arrays["tree_verify"])
+    branches = np.diff(arrays["group_branches"][arrays["tree_groups"]])
+    most = np.diff(arrays["tree_paths"]) + branches + tokens
+    lists = np.flatnonzero(kinds == LIST_ALLOWED)
+    words = (groups + tokens + 63) // 64
+    good = counts[lists] == words[items[offsets[lists]] >> 2]
+    require(bool(good.all()), "automaton_items", "a bit for every group and token of the tree")
+    beyond = (groups + tokens)[items[offsets[lists]] >> 2] % 64
+    last = items[offsets[lists + 1] - 1]
+    good = (beyond == 0) | (counts[lists] == 0) | (last >> beyond == 0)
+    require(bool(good.all()), "automaton_items", "no bit beyond those of the tree")
+    places, owner = items_of(offsets, np.flatnonzero(kinds == LIST_WAITING))
+    found = items[places]
+    good = (found >= 0) & (found >> 32 < most[items[offsets[owner]] >> 2])
+    require(bool(good.all()), "automaton_items", "nodes, branches, tokens of the tree")
+    require(bool(_are_rows(arrays, kinds, found).all()), "automaton_items", "rows that are there")
+    found = items[items_of(offsets, np.flatnonzero(kinds == LIST_PART))[0]]
+    good = (found >= 0) & (found < len(arrays["ignored"]))
+    require(bool(good.all()), "automaton_items", "terminals in parts of rows")
+
+
+def _are_rows(
+    arrays: Columns, kinds: NDArray[np.int64], found: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Say which items wait with a row: none, a live row, a part of one, or a place in a token."""
+    row = (found & 0xFFFFFFFF) - 1
+    rows, longest = (
+        len(arrays["live_offsets"]) - 1,
+        int(np.diff(arrays["vocabulary_offsets"]).max()),
+    )
+    part = np.clip(row - rows - len(arrays["tree_taken"]), 0, max(len(kinds) - 1, 0))
+    is_part = (part == row - rows - len(arrays["tree_taken"])) & (kinds[part] == LIST_PART)
+    is_within = (row >= _WITHIN) & (row < _WITHIN + longest * len(arrays["ignored"]))
+    are: NDArray[np.bool_] = (row < rows) | is_part | is_within
+    return are
+
+
+def _check_states(arrays: Columns, kinds: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """Check the lists that states name: of the right kind, and of the state's tree."""
+    lists = np.flatnonzero(kinds == LIST_STATE)
+    require(bool((counts[lists] % 2 == 1).all()), "automaton_items", "pairs in states")
+    offsets, items = arrays["automaton_offsets"], arrays["automaton_items"]
+    places, owner = items_of(offsets, lists)
+    found, named = items[places], counted_up(counts[lists]) % 2 == 0
+    number, owner = found[named] - len(arrays["tree_taken"]), owner[named]
+    require(
+        bool(((number >= 0) & (number < owner)).all()), "automaton_items", "lists before the state"
+    )
+    wanted = np.where(counted_up(counts[lists])[named] == 0, LIST_ALLOWED, LIST_WAITING)
+    tree = items[offsets[number]] >> 2
+    same = (kinds[number] == wanted) & (tree == items[offsets[owner]] >> 2)
+    require(bool(same.all()), "automaton_items", "lists of the kind and tree that a state needs")
+    left = found[~named]
+    longest = int(arrays["rule_length"].max(initial=0))
+    require(
+        bool(((left >= 0) & (left & 0xFFFFFFFF <= longest)).all()),
+        "automaton_items",
+        "at most a rule's length to read",
+    )
+
+
+def check_indent_shape(arrays: Columns, states: int, terminals: int) -> None:
+    """Check the columns of an indenter: all are there, or none is."""
+    is_indented = len(arrays["indent_symbols"]) > 0
+    require_length(arrays, "indent_symbols", 4 * is_indented, "four numbers, or none")
+    require_length(arrays, "indent_roles", terminals * is_indented, "role a terminal")
+    require_length(arrays, "state_column", states * is_indented, "column a scanner state")
+    if len(arrays["lr_plain"]) > 0:
+        require_length(arrays, "lr_plain", len(arrays["lr_context"]), "state an LR state")
+
+
+def check_indents(arrays: Columns) -> None:
+    """Check every number of an indenter's columns."""
+    require_range(arrays, "state_column", 0, MAX_COLUMNS + 1)
+    require_range(arrays, "indent_roles", 0, COLUMN_ROLE + 2 * MAX_COLUMNS + 2)
+    require_range(arrays, "lr_plain", 0, len(arrays["lr_context"]))
+    symbols = arrays["indent_symbols"]
+    known = (symbols[:3] >= -1) & (symbols[:3] < len(arrays["ignored"]))
+    require(known.all(), "indent_symbols", "terminals that are there")
+    most = symbols[3:]
+    require(((most >= 0) & (most <= MAX_COLUMNS)).all(), "indent_symbols", "a number of columns")
+
+
+def check_loops(arrays: Columns, rows: int) -> None:
+    """Loops are few, so they are checked whenever a file is opened."""
+    first, period = arrays["loop_row"].astype(np.int64), arrays["loop_period"].astype(np.int64)
+    for column in ("loop_period", "loop_copies"):
+        require_length(arrays, column, len(first), "value a loop")
+        require_range(arrays, column, 1, MOST_STATES)
+    require_range(arrays, "loop_row", 0, rows)
+    ends = np.append(first[1:], rows)
+    require((first + period <= ends).all(), "loop_row", "loops one after another")
+    count = rows + int(((arrays["loop_copies"].astype(np.int64) - 1) * period).sum())
+    require(count <= MOST_STATES, "loop_copies", f"at most {MOST_STATES} scanner states")
+
+
+def check_steps(arrays: Columns, rows: int) -> None:
+    """Relative steps stand in rows of loops alone, and lead to states, as all others do."""
+    made = arrays_from(arrays)
+    count, delta = count_states(made), arrays["delta"].reshape(rows, -1)
+    relative = np.zeros(rows, np.bool_)
+    first, expected = state_of_row(made), f"states from -1 to {count - 1}"
+    loops = zip(made.loop_row, made.loop_period, made.loop_copies, strict=True)
+    for row, period, copies in loops:
+        relative[row : row + period] = True
+        steps = delta[row : row + period].astype(np.int64)
+        lowest = first[row : row + period, None] + steps + RELATIVE
+        highest = lowest + (int(copies) - 1) * int(period)
+        inside = (lowest >= 0) & (highest < count)
+        require((inside | (steps >= -1)).all(), "delta", expected)
+    plain = (delta >= -1) & (delta < count)
+    require((plain | (relative[:, None] & (delta < 0))).all(), "delta", expected)

@@ -1,4 +1,4 @@
-"""How many ignored blanks may follow each other: said once, for the compiler and for the check.
+"""Bounds on runs of ignored blanks: their regular expressions, and the check of a text.
 
 A *run* is all that is ignored between two terminals, or around a comment, and is white space. Under
 the bound N it holds at most N blanks on the line where it begins, then perhaps line breaks, at most

@@ -1,4 +1,4 @@
-"""The arrays of a compiled grammar: what the compiler writes, the artifact keeps, the engine reads.
+"""Columns of a compiled grammar: what the compiler writes, the artifact keeps, the engine reads.
 
 **Scanner.** A *scanner state* (``cstate``) is a state of one deterministic automaton over byte
 classes that already knows its context: which terminals compete there. ``-1`` is dead. A *context*
@@ -164,3 +164,68 @@ def no_indents() -> dict[str, NDArray[Any]]:
 def no_loops() -> dict[str, NDArray[Any]]:
     """Return the columns of a scanner in which every row describes one state."""
     return {name: np.zeros(0, np.int32) for name in ("loop_row", "loop_period", "loop_copies")}
+
+
+MOST_STATES = 1 << 29
+"""Scanner states, those of all copies: a relative step stays within 32 bits."""
+
+
+def count_states(arrays: GrammarArrays) -> int:
+    """Return the number of scanner states."""
+    more = (arrays.loop_copies.astype(np.int64) - 1) * arrays.loop_period
+    return min(max(len(arrays.live_row) + int(more.sum()), 0), MOST_STATES)
+
+
+def loop_states(arrays: GrammarArrays) -> NDArray[np.int64]:
+    """Return the first state of every loop, int64[H]."""
+    more = (arrays.loop_copies.astype(np.int64) - 1) * arrays.loop_period
+    first: NDArray[np.int64] = arrays.loop_row + np.cumsum(more) - more
+    return first
+
+
+def row_of_state(arrays: GrammarArrays, state: int) -> int:
+    """Return the row that describes a scanner state, 0 <= state < ``count_states``."""
+    first = loop_states(arrays)
+    loop = int(np.searchsorted(first, state, "right")) - 1
+    if loop < 0:
+        return state
+    row, period = int(arrays.loop_row[loop]), int(arrays.loop_period[loop])
+    within, length = state - int(first[loop]), period * int(arrays.loop_copies[loop])
+    return row + (within % period if within < length else within - length + period)
+
+
+def state_of_row(arrays: GrammarArrays) -> NDArray[np.int64]:
+    """Return the first state that each row describes, int64[C]."""
+    rows = np.arange(len(arrays.live_row))
+    more = (arrays.loop_copies.astype(np.int64) - 1) * arrays.loop_period
+    ends = arrays.loop_row.astype(np.int64) + arrays.loop_period
+    passed = np.searchsorted(ends, rows, "right")
+    found: NDArray[np.int64] = rows + np.concatenate([[0], np.cumsum(more)])[passed]
+    return found
+
+
+def state_of_tree(arrays: GrammarArrays) -> NDArray[np.int32]:
+    """Return one scanner state for every tree, int32[E]; those of a tree behave alike in tokens."""
+    state = np.zeros(len(arrays.tree_taken), np.int32)
+    number = state_of_row(arrays)
+    known = (arrays.tree_of_state >= 0) & (arrays.tree_of_state < len(state))
+    state[arrays.tree_of_state[known]] = number[known]
+    return state
+
+
+LIST_ALLOWED, LIST_WAITING, LIST_STATE, LIST_PART = 0, 1, 2, -3
+"""Kinds of lists, as ``native/grammars/mask_lists.h`` names them."""
+
+
+def items_of(
+    offsets: NDArray[np.int64], lists: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the items of lists stand, but for the first of each, and each item's list."""
+    sizes = offsets[lists + 1] - offsets[lists] - 1
+    owner = np.repeat(lists, sizes)
+    return offsets[owner] + 1 + counted_up(sizes), owner
+
+
+def counted_up(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return 0, 1, ... for every run of as many elements as ``sizes`` says."""
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -1,98 +1,57 @@
-"""Errors of grammars, all of exit status 65; ``line`` and ``column`` count from 1.
-
-GrammarError                   E_GRAMMAR
-├── GrammarSyntaxError         E_GRAMMAR_SYNTAX
-├── GrammarStartError          E_GRAMMAR_NO_START
-├── GrammarUndefinedError      E_GRAMMAR_UNDEFINED
-├── GrammarDuplicateError      E_GRAMMAR_DUPLICATE
-├── GrammarImportError         E_GRAMMAR_IMPORT
-├── GrammarUnsupportedError    E_GRAMMAR_UNSUPPORTED
-├── GrammarConflictError       E_GRAMMAR_CONFLICT
-├── TerminalRecursionError     E_GRAMMAR_TERMINAL_RECURSION
-├── EmptyTerminalError         E_GRAMMAR_EMPTY_TERMINAL
-├── EmptyLanguageError         E_EMPTY_LANGUAGE
-├── RegexSyntaxError           E_REGEX_SYNTAX
-└── RegexUnsupportedError      E_REGEX_UNSUPPORTED
-"""
+"""Errors of grammars, all of exit status 65; ``line`` and ``column`` count from 1."""
 
 from __future__ import annotations
 
 from cdec.core.errors import DataError
 
 
-class GrammarError(DataError):
+class GrammarError(DataError, code="E_GRAMMAR"):
     """A grammar that cannot be compiled."""
 
-    code = "E_GRAMMAR"
 
-
-class GrammarSyntaxError(GrammarError):
+class GrammarSyntaxError(GrammarError, code="E_GRAMMAR_SYNTAX"):
     """Text that is no grammar."""
 
-    code = "E_GRAMMAR_SYNTAX"
 
-
-class GrammarStartError(GrammarError):
+class GrammarStartError(GrammarError, code="E_GRAMMAR_NO_START"):
     """No start rule."""
 
-    code = "E_GRAMMAR_NO_START"
 
-
-class GrammarUndefinedError(GrammarError):
+class GrammarUndefinedError(GrammarError, code="E_GRAMMAR_UNDEFINED"):
     """A rule or terminal that is used and not defined."""
 
-    code = "E_GRAMMAR_UNDEFINED"
 
-
-class GrammarDuplicateError(GrammarError):
+class GrammarDuplicateError(GrammarError, code="E_GRAMMAR_DUPLICATE"):
     """A rule or terminal that is defined twice."""
 
-    code = "E_GRAMMAR_DUPLICATE"
 
-
-class GrammarImportError(GrammarError):
+class GrammarImportError(GrammarError, code="E_GRAMMAR_IMPORT"):
     """An import of something that may not, or cannot, be read."""
 
-    code = "E_GRAMMAR_IMPORT"
 
-
-class GrammarUnsupportedError(GrammarError):
+class GrammarUnsupportedError(GrammarError, code="E_GRAMMAR_UNSUPPORTED"):
     """A construct that has no meaning for constrained decoding."""
 
-    code = "E_GRAMMAR_UNSUPPORTED"
 
-
-class GrammarConflictError(GrammarError):
+class GrammarConflictError(GrammarError, code="E_GRAMMAR_CONFLICT"):
     """Not LALR(1), and a lexer was asked for that needs it."""
 
-    code = "E_GRAMMAR_CONFLICT"
 
-
-class TerminalRecursionError(GrammarError):
+class TerminalRecursionError(GrammarError, code="E_GRAMMAR_TERMINAL_RECURSION"):
     """A terminal that is defined by itself."""
 
-    code = "E_GRAMMAR_TERMINAL_RECURSION"
 
-
-class EmptyTerminalError(GrammarError):
+class EmptyTerminalError(GrammarError, code="E_GRAMMAR_EMPTY_TERMINAL"):
     """A terminal that matches the empty text."""
 
-    code = "E_GRAMMAR_EMPTY_TERMINAL"
 
-
-class EmptyLanguageError(GrammarError):
+class EmptyLanguageError(GrammarError, code="E_EMPTY_LANGUAGE"):
     """A grammar that no text satisfies."""
 
-    code = "E_EMPTY_LANGUAGE"
 
-
-class RegexSyntaxError(GrammarError):
+class RegexSyntaxError(GrammarError, code="E_REGEX_SYNTAX"):
     """A pattern that is no regular expression."""
 
-    code = "E_REGEX_SYNTAX"
 
-
-class RegexUnsupportedError(GrammarError):
+class RegexUnsupportedError(GrammarError, code="E_REGEX_UNSUPPORTED"):
     """A pattern that no automaton follows: a back-reference, look-around where it is not read."""
-
-    code = "E_REGEX_UNSUPPORTED"

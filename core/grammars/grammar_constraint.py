@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,12 +15,15 @@ from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.grammars.artifact import check_grammar, check_grammar_shape
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays, arrays_from
-from cdec.core.grammars.engine import DEFAULT_BUDGET, MASK_WORK, Engine
-from cdec.core.grammars.explain import explain
-from cdec.core.grammars.names import Names
-from cdec.core.grammars.session import GrammarSession
-from cdec.core.grammars.tree_report import TreeView, describe_subterminal_tree
-from cdec.core.grammars.verdicts import text_refusal, token_refusal
+from cdec.core.grammars.explain import (
+    Names,
+    TreeView,
+    describe_subterminal_tree,
+    explain,
+    text_refusal,
+    token_refusal,
+)
+from cdec.core.grammars.session import DEFAULT_BUDGET, MASK_WORK, Engine, GrammarSession
 from cdec.core.session import Session
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.core.verdicts import TokenRefusal
@@ -165,7 +168,7 @@ class GrammarConstraint(StoredConstraint):
     @cached_property
     def _checker(self) -> Callable[[bytes], bool | None]:
         from cdec.core.child.judge import TextChecker
-        from cdec.core.grammars.validity.parsers import stored_language
+        from cdec.core.grammars.validity import stored_language
 
         return TextChecker(stored_language(self.metadata))
 
@@ -181,16 +184,8 @@ class GrammarConstraint(StoredConstraint):
         """Step through the tokens of a text, as ``cdec.core.grammars.explain.explain``."""
         return explain(self._on_host(), self.vocabulary, self.names, token_ids, shown)
 
-    def verdicts(self, texts: Iterable[bytes], *, shown: int = 10) -> Iterator[dict[str, Any]]:
-        """Say of each text whether it is a member, by following its bytes.
-
-        Yields:
-            As ``Constraint.verdicts``; a refusal also with ``line`` and ``column`` (from 1),
-            ``terminals`` that were awaited, the parser's ``stack`` and the ``rules`` under way.
-        """
-        return super().verdicts(texts, shown=shown)
-
     def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
+        """Return where a text is refused, by following its bytes, as ``text_refusal``."""
         return text_refusal(session, self.vocabulary, self.names, text, shown)
 
     def _token_refusal(self, session: Any, refusal: TokenRefusal, shown: int) -> dict[str, Any]:

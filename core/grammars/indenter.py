@@ -1,4 +1,4 @@
-"""Indenter: how indentation becomes tokens, as lark's post-lexer of that name does it."""
+"""Indenter: indentation as tokens, by the rules of lark's post-lexer of that name."""
 
 from __future__ import annotations
 

@@ -1,23 +1,224 @@
-"""GrammarSession: a decoding run over a grammar on the CPU, by the compiled engine."""
+"""Decoding runs over a grammar on the CPU, and the engine that they share, by the compiled library.
+
+An ``Engine`` holds parser stacks, token masks and memos of results; ``native/grammars/engine.h``
+says what is kept and what is dropped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import LimitError
+from cdec.core.grammars.columns import (
+    COLUMNS,
+    LIST_WAITING,
+    GrammarArrays,
+    count_states,
+    counted_up,
+    items_of,
+    loop_states,
+    state_of_tree,
+)
 from cdec.core.mask import mask_words
 from cdec.core.native import library
-from cdec.core.session import Session
-from cdec.core.session_arguments import integers, require_mask, require_rows
+from cdec.core.session import HostSession, forced_rows, integers
 
-if TYPE_CHECKING:
-    from cdec.core.grammars.engine import Engine
 
-__all__ = ["GrammarSession"]
+def compacted(
+    offsets: NDArray[np.int64],
+    items: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    after: NDArray[np.int64],
+    *,
+    first: int,
+    live_rows: int,
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of an automaton, without the lists that none of its states needs.
+
+    Args:
+        offsets: int64[A + 1], lists of an engine from number ``first`` on.
+        items: int64, what they hold.
+        steps: int64[n] ``state << 32 | LR state``, ascending.
+        after: int64[n] the states after them.
+        first: Number of the first list.
+        live_rows: Rows from here on are parts of rows: lists.
+    """
+    heads, counts = items[offsets[:-1]], np.diff(offsets) - 1
+    kinds = np.where(heads >= 0, heads & 3, heads)
+    sources = (steps >> 32) - first
+    kept = np.zeros(len(kinds), np.bool_)
+    kept[sources[sources >= 0]] = True
+    kept[after[after >= first] - first] = True
+    states = np.flatnonzero(kept)
+    names = items_of(offsets, states)[0][counted_up(counts[states]) % 2 == 0]
+    kept[items[names] - first] = True
+    waiting = items_of(offsets, np.flatnonzero(kept & (kinds == LIST_WAITING)))[0]
+    row = (items[waiting] & 0xFFFFFFFF) - 1 - live_rows - first
+    is_part = (row >= 0) & (row < len(kinds))
+    kept[row[is_part]] = True
+
+    number = np.cumsum(kept) - 1
+    moved = items.copy()
+    moved[names] = first + number[items[names] - first]
+    moved[waiting[is_part]] += number[row[is_part]] - row[is_part]
+    lists = np.flatnonzero(kept)
+    ends = np.concatenate([[0], np.cumsum(counts[lists] + 1)])
+    every = np.repeat(offsets[lists] - ends[:-1], counts[lists] + 1) + np.arange(ends[-1])
+    renamed = np.where(sources < 0, sources, number[np.maximum(sources, 0)]) + first
+    states = np.arange(first + len(lists) + 1)
+    return {
+        "automaton_offsets": ends,
+        "automaton_items": moved[every],
+        "automaton_step_offsets": np.searchsorted(renamed, states).astype(np.int64),
+        "automaton_read": (steps & 0xFFFFFFFF).astype(np.int32),
+        "automaton_after": (first + number[np.maximum(after - first, 0)]).astype(np.int32),
+    }
+
+
+def stored_lists(arrays: GrammarArrays) -> int:
+    """Return how many lists of the automaton an artifact holds; 0 if their ends are damaged."""
+    offsets, steps = arrays.automaton_offsets, arrays.automaton_step_offsets
+    lists = len(offsets) - 1
+    good = lists >= 0 and len(steps) == len(arrays.tree_taken) + lists + 1
+    good = good and offsets[0] == 0 and offsets[-1] == len(arrays.automaton_items)
+    return lists if good and bool((np.diff(offsets) > 0).all()) else 0
+
+
+DEFAULT_BUDGET = 256 << 20
+"""Bytes of masks and memos of one engine."""
+MASK_WORK = 1 << 26
+"""Steps of the parsers for one mask, or for one token that is followed: some ten seconds."""
+_AT_ONCE = 64
+"""LR states read from a stack before what is left of it is remembered."""
+_PAUSE_AFTER = 1 << 18
+"""Steps of the parsers in one call: some hundredths of a second."""
+_MOST_BYTES = 4 << 30
+"""Of stacks, masks and memos together: tables that were forged may reduce for ever."""
+_LEAST_STACKS = 1 << 18
+"""Bytes of stacks for which an engine is kept, whatever the budget."""
+_UNLIMITED = 1 << 30
+"""Lookahead where none is set."""
+_STATISTICS = (
+    *("mask_hits", "mask_misses", "masks", "stacks", "stack_sets", "shifts", "epochs"),
+    *("memo_bytes", "bytes", "stack_bytes", "edges", "lists", "list_items", "steps"),
+)
+"""What the library counts, in its order."""
+_SHOWN = _STATISTICS[:9]
+
+
+class Engine:
+    """Stacks, masks and memos over one grammar and one lookahead.
+
+    Args:
+        arrays: The compiled grammar.
+        general: Whether the parser is the generalised one (lexer ``dynamic``).
+        end_ids: Ascending end-of-sequence ids.
+        budget: Bytes of masks, memos and working space that are kept from call to call, beyond
+            what an engine begins with.
+        lookahead: Terminals that may begin within a token after the first; None for any number.
+        mask_work: Steps of the parsers for one mask, or one token.
+        at_once: LR states read from a stack before what is left of it is remembered.
+        pause_after: Steps of the parsers after which a call comes back, for signals and threads.
+
+    Attributes:
+        handle: The library's object.
+        most_calls: Calls that one mask, or one token, may take.
+    """
+
+    def __init__(
+        self,
+        arrays: GrammarArrays,
+        *,
+        general: bool,
+        end_ids: tuple[int, ...],
+        budget: int = DEFAULT_BUDGET,
+        lookahead: int | None = None,
+        mask_work: int = MASK_WORK,
+        at_once: int = _AT_ONCE,
+        pause_after: int = _PAUSE_AFTER,
+    ) -> None:
+        self.budget = budget
+        self.mask_work = mask_work
+        pause_at = min(pause_after, mask_work)
+        self.most_calls = mask_work // pause_at
+        self._arrays = arrays
+        columns = tuple(
+            np.ascontiguousarray(array, COLUMNS[name]) for name, array in arrays._asdict().items()
+        )
+        settings = (
+            *(general, _UNLIMITED if lookahead is None else lookahead, count_states(arrays)),
+            *(stored_lists(arrays) if lookahead is None else 0, budget, max(budget, _MOST_BYTES)),
+            *(pause_at, mask_work, at_once),
+        )
+        ends = np.array(end_ids, np.int64)
+        self.handle = library.grammar_engine_make(
+            columns, settings, state_of_tree(arrays), loop_states(arrays), ends
+        )
+
+    def automaton_steps(
+        self, states: NDArray[np.int64], lr_states: NDArray[np.int64], most_edges: int
+    ) -> NDArray[np.int64]:
+        """Return the states of the automaton of masks after reading an LR state each, int64[n].
+
+        -1 where nothing waits any more. Fewer than n where the generalised parser has met more than
+        ``most_edges`` edges of its graphs by then, all calls together.
+        """
+        after, done = np.empty(len(states), np.int64), 0
+        while done < len(states) and self._counts()["edges"] <= most_edges:
+            now = library.grammar_engine_steps(
+                self.handle, states, lr_states, most_edges, after, done
+            )
+            if now < 0:
+                break
+            done = now
+        return after[:done]
+
+    @property
+    def automaton_bytes(self) -> int:
+        """Bytes of the lists of which the automaton of masks is made."""
+        return 8 * self._counts()["list_items"]
+
+    def automaton_columns(self) -> dict[str, NDArray[Any]]:
+        """Return the automaton of masks as far as it was made, as columns of an artifact."""
+        counts = self._counts()
+        sizes = (counts["lists"] + 1, counts["list_items"], counts["steps"], counts["steps"])
+        offsets, items, steps, after = (np.empty(size, np.int64) for size in sizes)
+        library.grammar_engine_automaton(self.handle, offsets, items, steps, after)
+        order = np.argsort(steps)
+        return compacted(
+            *(offsets, items, steps[order], after[order]),
+            first=len(self._arrays.tree_taken),
+            live_rows=len(self._arrays.live_offsets) - 1,
+        )
+
+    def drop(self) -> None:
+        """Forget all masks and memos; what sessions ask for is computed again."""
+        library.grammar_engine_drop(self.handle)
+
+    @property
+    def memo_bytes(self) -> int:
+        """Bytes of masks, memos and working space beyond what an engine begins with."""
+        return self._counts()["memo_bytes"]
+
+    @property
+    def should_be_replaced(self) -> bool:
+        """Whether new sessions should have a new engine: stacks fill much of the budget."""
+        return self._counts()["stack_bytes"] > max(self.budget // 4, _LEAST_STACKS)
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts and bytes of stacks, masks and memos."""
+        counts = self._counts()
+        return {name: counts[name] for name in _SHOWN}
+
+    def _counts(self) -> dict[str, int]:
+        found = np.zeros(len(_STATISTICS), np.int64)
+        library.grammar_engine_statistics(self.handle, found)
+        return dict(zip(_STATISTICS, found.tolist(), strict=True))
+
 
 _empty = np.empty
 _advance, _check, _fill_mask = (
@@ -34,7 +235,7 @@ _MOST_STEPS = 1 << 18
 """Places of a session's table of steps; a full one is emptied."""
 
 
-class GrammarSession(Session):
+class GrammarSession(HostSession):
     """A decoding run: states are numbers in a table that the session owns and frees.
 
     Stacks, masks and memos lie in the engine and are shared with other sessions. The engine is
@@ -46,8 +247,6 @@ class GrammarSession(Session):
         width: Logits width.
     """
 
-    device = "cpu"
-
     def __init__(self, engine: Engine, width: int) -> None:
         self._engine = engine
         self.words = mask_words(width)
@@ -57,79 +256,43 @@ class GrammarSession(Session):
         if self._start < 0:
             self._refuse(self._start)
 
-    def start(self, n: int) -> NDArray[np.int64]:
-        """Return ``n`` states before the first byte, int64[n]."""
-        return np.full(n, self._start, np.int64)
-
     def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
-        """Follow one token a state, int64[n]; O(1) each where it was done before.
-
-        Args:
-            states: int64[n].
-            token_ids: int[n].
-
-        Returns:
-            int64[n]: DEAD where the token is not allowed, DONE after an end id.
-        """
+        """Follow one token a state; O(1) each where it was done before."""
         try:
             out: NDArray[np.int64] = _empty(len(states), _INT64)
             if token_ids.dtype is not _INT64:
                 token_ids = token_ids.astype(_INT64, casting="safe")
             done = _advance(self._session, states, token_ids, out, 0)
         except (TypeError, ValueError, AttributeError):
-            states, token_ids = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
-            require_rows(len(states), len(token_ids), "token ids")
-            out, done = np.empty(len(states), np.int64), 0
+            return super().advance(states, token_ids)
         if done != len(out):
             self._finish(done, len(out), _advance, states, token_ids, out)
         return out
 
     def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
-        """Overwrite ``mask`` with the exact masks of ``states``.
-
-        Args:
-            states: int64[n].
-            mask: int32[n, ceil(width / 32)]; fastest if C-contiguous.
-        """
+        """Overwrite ``mask`` int32[n, words] with the exact masks; fastest if C-contiguous."""
         try:
             done = _fill_mask(self._session, states, mask, 0)
-            rows = len(states)
         except (TypeError, ValueError):
-            rows, done = -1, 0
-        if done != rows:
-            self._fill_mask(states, mask, done)
-
-    def _fill_mask(self, states: Any, mask: NDArray[np.int32], done: int) -> None:
-        """Fill masks of any layout, from row ``done`` on; refuse other shapes."""
-        at = integers(states, 1, "states")
-        shape = require_mask(mask, len(at), self.words)
-        if mask.flags.c_contiguous and mask.flags.writeable:
-            self._finish(done, len(at), _fill_mask, at, mask)
+            super().fill_mask(states, mask)
             return
-        packed = np.empty(shape, np.int32)
-        self._finish(0, len(at), _fill_mask, at, packed)
-        mask[:] = packed
+        if done != len(states):
+            self._finish(done, len(states), _fill_mask, states, mask)
 
     def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
-        """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M].
-
-        O(bytes of the token) each; no mask is computed.
-        """
+        """Say of proposed tokens whether each is allowed; O(bytes of the token), without a mask."""
         try:
             out: NDArray[np.bool_] = _empty(token_ids.shape, np.bool_)
             if token_ids.dtype is not _INT64:
                 token_ids = token_ids.astype(_INT64, casting="safe")
             done = _check(self._session, states, token_ids, out, 0)
         except (TypeError, ValueError, AttributeError):
-            states, token_ids = integers(states, 1, "states"), integers(token_ids, 2, "token ids")
-            require_rows(len(states), len(token_ids), "rows of token ids")
-            out, done = np.empty(token_ids.shape, np.bool_), 0
+            return super().check(states, token_ids)
         if done != out.size:
             self._finish(done, out.size, _check, states, token_ids, out)
         return out
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return the allowed tokens: offsets int64[n + 1], ids int32[...] ascending by state."""
         at = integers(states, 1, "states")
         counts, _ = self._count(at)
         offsets = np.zeros(len(at) + 1, np.int64)
@@ -138,47 +301,9 @@ class GrammarSession(Session):
         self._finish(0, len(at), library.grammar_fill_allowed, at, offsets, ids)
         return offsets, ids
 
-    def is_complete(self, states: Any) -> NDArray[np.bool_]:
-        """Say where the text so far is in the language (or DONE), bool[n]."""
-        at = integers(states, 1, "states")
-        out = np.empty(len(at), np.bool_)
-        self._finish(0, len(at), library.grammar_complete, at, out)
-        return out
-
     def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return the only possible next event where there is one: offsets int64[n + 1], ids int32.
-
-        A state has one entry or none; a forced end event is given as the smallest end id.
-        """
-        at = integers(states, 1, "states")
-        _, only = self._count(at)
-        is_forced = only >= 0
-        offsets = np.zeros(len(at) + 1, np.int64)
-        np.cumsum(is_forced, out=offsets[1:])
-        return offsets, only[is_forced]
-
-    def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> NDArray[np.int64]:
-        """Follow bytes that need not be tokens, one text a state, int64[n].
-
-        Args:
-            states: int64[n].
-            texts: n byte strings; an empty one leaves its state as it is.
-
-        Returns:
-            int64[n]: DEAD where no member begins so. A lookahead does not apply here.
-        """
-        at = integers(states, 1, "states")
-        require_rows(len(at), len(texts), "texts")
-        offsets = np.zeros(len(at) + 1, np.int64)
-        np.cumsum([len(text) for text in texts], out=offsets[1:])
-        flat = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
-        out = np.empty(len(at), np.int64)
-        longest = int(np.diff(offsets).max(initial=0))
-        self._finish(
-            *(0, len(at), library.grammar_advance_bytes, at, flat, offsets, out),
-            more=longest // _BYTES_A_CALL,
-        )
-        return out
+        """Return the only possible next events; an end event is given as the smallest end id."""
+        return forced_rows(self._count(integers(states, 1, "states"))[1])
 
     def speculation_keys(self, states: Any) -> NDArray[np.int64]:
         """Return what a next token may be learnt for: int64[n], equal in every session.
@@ -219,6 +344,34 @@ class GrammarSession(Session):
         states, steps, size = found.tolist()
         own = {"states": states, "steps": steps, "session_bytes": size}
         return own | self._engine.statistics()
+
+    def _advance_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.int64]
+    ) -> None:
+        self._finish(0, len(out), _advance, at, tokens, out)
+
+    def _fill_rows(self, at: NDArray[np.int64], packed: NDArray[np.int32]) -> None:
+        self._finish(0, len(at), _fill_mask, at, packed)
+
+    def _check_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.bool_]
+    ) -> None:
+        self._finish(0, out.size, _check, at, tokens, out)
+
+    def _complete_rows(self, at: NDArray[np.int64], out: NDArray[np.bool_]) -> None:
+        self._finish(0, len(at), library.grammar_complete, at, out)
+
+    def _advance_texts(
+        self,
+        at: NDArray[np.int64],
+        flat: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        out: NDArray[np.int64],
+    ) -> None:
+        """Write the states after texts each; a lookahead does not apply here."""
+        more = int(np.diff(offsets).max(initial=0)) // _BYTES_A_CALL
+        call = library.grammar_advance_bytes
+        self._finish(0, len(at), call, at, flat, offsets, out, more=more)
 
     def _count(self, at: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         counts, only = np.empty(len(at), np.int64), np.empty(len(at), np.int32)

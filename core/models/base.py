@@ -1,65 +1,66 @@
-"""LanguageModel: contexts, batched evaluation, usage counts; the base of every kind of model.
-
-A *context* is the int64 id of a node in the model's prefix tree: a prompt plus generated tokens.
-Equal integers are equal prefixes, so a fork is a repetition, rollback is the parent, and a batch
-that holds a prefix a thousand times evaluates it once. Nothing is computed before ``evaluate``.
-"""
+"""TreeModel: language models over one prefix tree, each distinct prefix evaluated once."""
 
 from __future__ import annotations
 
-import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cdec.core.errors import UsageError
+from cdec.core.errors import ContextLengthError, UsageError
 from cdec.core.models.context_tree import NONE, ContextTree
-from cdec.core.models.distribution_cache import BlockRows, DistributionCache, Distributions
-from cdec.core.models.prompt_table import PromptTable, Usage
-from cdec.core.models.rounding import EVENT_ROUNDING
+from cdec.core.models.distribution_cache import DistributionCache
+from cdec.core.models.language_model import (
+    BlockRows,
+    Contexts,
+    Distributions,
+    LanguageModel,
+    Prompt,
+    Usage,
+    like,
+)
 from cdec.core.models.warping import IDENTITY, Warping, normalizers
-from cdec.core.models.watching import Watch, unwatched
+from cdec.core.shown import line
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from cdec.core.tokens.vocabulary import Vocabulary
-
-__all__ = ["BlockRows", "Contexts", "Distributions", "LanguageModel", "Prompt", "Usage", "Warping"]
-
-Contexts: TypeAlias = NDArray[np.int64]
-"""int64[n] ids of nodes in a model's prefix tree."""
-Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
-"""A text, token ids, or chat messages (``role`` and ``content``)."""
-PromptForm: TypeAlias = Literal["text", "questions", "chat"]
-"""A text stays a text; goes into the chat template if it is a bare question; or in any case."""
 
 DEFAULT_CACHE_BYTES = 256 << 20
 """Bytes of next-token distributions kept for contexts that are asked for again."""
 
 
-class LanguageModel(ABC):
-    """Next-token distributions over a tree of contexts.
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a model that runs a module may compute at once and keep, as ``load_model`` says.
 
-    Attributes:
-        vocabulary: Its width is the width V of all scores.
-        device: Where scores lie, ``cpu`` or ``cuda:0``: pass it to ``Constraint.session``.
-        context_length: Tokens of prompt and text together; None where unbounded.
-        warping: What ``prefill`` applies to new prompts by default.
-        rounding: Bound of the relative error of a sum of probabilities, such as the whole of them.
-        event_rounding: Nats by which log P of one event may differ between batches, devices and
-            processors, at temperature 1 (see ``rounding``): what is certified is widened by it.
-        continues_prompt: Whether a text goes on where its prompt ends, rather than beginning anew.
-        prompt_form: What becomes of prompts that are texts.
+    Raises:
+        UsageError: One is out of bounds.
     """
 
-    rounding: float = 1e-6
-    event_rounding: float = EVENT_ROUNDING["float32"]
-    prompt_form: PromptForm = "text"
-    continues_prompt: bool = True
+    max_batch_rows: int = 256
+    max_batch_tokens: int = 16384
+    cache_bytes: int = DEFAULT_CACHE_BYTES
+    key_value_bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        batches = min(self.max_batch_rows, self.max_batch_tokens)
+        if batches < 1 or min(self.cache_bytes, self.key_value_bytes) < 0:
+            raise UsageError("batch sizes must be at least 1 and cache sizes not negative")
+
+
+class TreeModel(LanguageModel):
+    """A language model whose contexts are nodes of a prefix tree; subclasses compute logits.
+
+    Args:
+        vocabulary: Its width is the width V of all scores.
+        device: Where scores lie.
+        context_length: Tokens of prompt and text together; None where unbounded.
+        cache_bytes: Bytes of next-token distributions kept.
+    """
 
     def __init__(
         self,
@@ -73,46 +74,34 @@ class LanguageModel(ABC):
         self.device = device
         self.context_length = context_length
         self.warping = IDENTITY
-        self.watch: Watch = unwatched
+        self.watch = lambda contexts: nullcontext()
         self._tree = ContextTree()
         self._table = PromptTable(self._tree)
         self._distributions = DistributionCache(self._tree, cache_bytes)
         self._prompt_ids: dict[int, list[int]] = {}
         self._begun: dict[int, tuple[int, ...]] = {}
 
+    def __repr__(self) -> str:
+        warping, length = self.warping, self.context_length
+        return line(
+            type(self).__name__,
+            repr(self.vocabulary.name) if self.vocabulary.name else "",
+            f"{self.vocabulary.width:,} tokens",
+            f"on {self.device}",
+            f"context {length:,}" if length is not None else "",
+            f"temperature {warping.temperature:g}" if warping.temperature != 1 else "",
+            f"top_k {warping.top_k}" if warping.top_k is not None else "",
+            f"top_p {warping.top_p:g}" if warping.top_p is not None else "",
+        )
+
     @property
     def tree(self) -> ContextTree:
-        """The contexts: ``parent``, ``token`` and ``depth`` by id; read-only by agreement."""
+        """The contexts."""
         return self._tree
-
-    @abstractmethod
-    def encode_prompt(self, prompt: Prompt) -> list[int]:
-        """Return a prompt's token ids, checked against the vocabulary and the context length.
-
-        Raises:
-            EmptyPromptError: Nothing to start from.
-            ContextLengthError: No room for one more token.
-            ChatTemplateMissingError: Messages, and no template.
-        """
 
     @abstractmethod
     def _forward(self, nodes: Contexts) -> Any:
         """Return the logits after ``nodes`` (distinct, sorted, maybe none), a new float[M, V]."""
-
-    def with_warping(
-        self, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
-    ) -> Self:
-        """Return a view of this model, sharing weights, contexts and caches, that warps.
-
-        The warping belongs to the prompts that the view prefills; contexts of all views of one
-        model can be mixed in one batch, each keeping the warping of its prompt.
-
-        Raises:
-            UsageError: A value out of range; temperature 0 is refused.
-        """
-        view = copy.copy(self)
-        view.warping = Warping(temperature, top_k, top_p)
-        return view
 
     def prefill(
         self,
@@ -120,21 +109,7 @@ class LanguageModel(ABC):
         warping: Warping | Sequence[Warping | None] | None = None,
         begun: Sequence[Sequence[int]] | None = None,
     ) -> Contexts:
-        """Return the context of each prompt, int64[n]; each must be released in the end.
-
-        Args:
-            prompts: Texts, token ids or chat messages.
-            warping: For all prompts, or one a prompt; None takes the model's own.
-            begun: Tokens of a text that stand already after each prompt; None for none. What
-                follows counts as generated, they do not.
-
-        Returns:
-            int64[n] roots. The prompt is run through the model by the first ``evaluate``.
-
-        Raises:
-            EmptyPromptError, ContextLengthError, ChatTemplateMissingError, UsageError: As
-                ``encode_prompt``; no context is created then.
-        """
+        """Return the context of each prompt, as ``LanguageModel.prefill``."""
         if isinstance(prompts, (str, Mapping)):
             raise UsageError("prefill takes a list of prompts, not one prompt")
         if warping is None or isinstance(warping, Warping):
@@ -147,29 +122,14 @@ class LanguageModel(ABC):
         return np.array(roots, np.int64)
 
     def advance(self, contexts: ArrayLike, token_ids: ArrayLike) -> Contexts:
-        """Return the contexts one token longer, int64[n]; nothing is evaluated yet.
-
-        Raises:
-            UsageError: A context was released, or a token id lies outside the vocabulary.
-        """
+        """Return the contexts one token longer; nothing is evaluated yet."""
         tokens = np.asarray(token_ids, np.int64)
         if tokens.size and (tokens.min() < 0 or tokens.max() >= self.vocabulary.width):
             raise UsageError(f"a token id lies outside 0..{self.vocabulary.width - 1}")
         return self._tree.child(contexts, tokens)
 
     def evaluate(self, contexts: ArrayLike) -> Distributions:
-        """Return the next-token distributions of ``contexts``, each distinct prefix once.
-
-        Args:
-            contexts: int64[n], in any order, repetitions welcome.
-
-        Returns:
-            Distributions with ``rows`` int64[n]; read-only by agreement.
-
-        Raises:
-            ContextLengthError: A context fills the model's context length.
-            UsageError: A context was released.
-        """
+        """Return the next-token distributions of contexts, each distinct prefix once."""
         nodes = np.asarray(contexts, np.int64).reshape(-1)
         if not nodes.size:
             scores = self._forward(nodes)
@@ -178,24 +138,10 @@ class LanguageModel(ABC):
         return self._distributions.collect(nodes)
 
     def scores_of(self, contexts: ArrayLike) -> list[BlockRows]:
-        """Return what ``evaluate`` does block by block: no score is copied.
-
-        Args:
-            contexts: int64[n], in any order, repetitions welcome.
-
-        Returns:
-            One entry a block; their ``positions`` together are 0..n-1, each once.
-
-        Raises:
-            ContextLengthError, UsageError: As ``evaluate``.
-        """
+        """Return what ``evaluate`` does block by block: no score is copied."""
         nodes = np.asarray(contexts, np.int64).reshape(-1)
         self._fill(nodes)
         return self._distributions.parts(nodes)
-
-    def next_logprobs(self, contexts: ArrayLike) -> Any:
-        """Return log P(t | context) after warping, a new float[n, V] on the model's device."""
-        return self.evaluate(contexts).logprobs()
 
     def extend(self, context: int, token_ids: Sequence[int]) -> tuple[Any, int]:
         """Append several tokens in one forward pass.
@@ -251,15 +197,15 @@ class LanguageModel(ABC):
         return self._table.total
 
     def prompt_length(self, root: int) -> int:
-        """Return the tokens to read of a prompt and a begun text: all that no context gave it."""
+        """Return the tokens to read of a prompt and a begun text."""
         return self._table.get("prompt_length", root)
 
     def prompt_tokens(self, root: int) -> list[int]:
-        """Return the prompt's token ids, as a second model of the same vocabulary reads them."""
+        """Return the prompt's token ids."""
         return list(self._prompt_ids[int(root)])
 
     def begun_tokens(self, root: int) -> tuple[int, ...]:
-        """Return the tokens of the text that stood after the prompt at ``root`` already."""
+        """Return the tokens of the text that stood after the prompt already."""
         return self._begun[int(root)]
 
     def prompt_warping(self, root: int) -> Warping:
@@ -267,10 +213,7 @@ class LanguageModel(ABC):
         return self._table.warping(root)
 
     def max_new_tokens(self, root: int) -> int | None:
-        """Return how many tokens can follow the prompt at ``root``; None where unbounded.
-
-        The distribution after the last of them can still be evaluated, so an end event fits.
-        """
+        """Return how many tokens can follow the prompt at ``root``; None where unbounded."""
         length = self.context_length
         return None if length is None else length - self._table.get("start", root)
 
@@ -304,3 +247,94 @@ class LanguageModel(ABC):
             scores = self._table.warp(missing, self._forward(missing))
             self._table.add("evaluations", missing, 1)
             self._distributions.store(missing, scores, normalizers(scores), keep=nodes)
+
+
+class PromptTable:
+    """Values by prompt, in root columns of the tree.
+
+    ``prompt_length`` counts the tokens that are read of a prompt and a text that was begun behind
+    it: all of them, but for those that were copied from another context. ``start`` counts the
+    tokens before the first generated one in the context that is limited: the prompt's, or of an
+    encoder-decoder model the decoder's fixed first tokens.
+
+    Args:
+        tree: The model's contexts.
+    """
+
+    def __init__(self, tree: ContextTree) -> None:
+        self._tree = tree
+        self._warpings = [IDENTITY]
+        self._warping_numbers = {IDENTITY: 0}
+        self._totals = dict.fromkeys(("calls", "tokens", "evaluations"), 0)
+        for name in (*self._totals, "prompt_length", "start", "warping"):
+            tree.add_root_column(name, np.int64, 0)
+
+    def set_up(self, root: int, length: int, warping: Warping) -> None:
+        """Note a new prompt of ``length`` tokens."""
+        number = self._warping_numbers.setdefault(warping, len(self._warpings))
+        if number == len(self._warpings):
+            self._warpings.append(warping)
+        for name, value in (("prompt_length", length), ("start", length), ("warping", number)):
+            self.set(name, root, value)
+
+    def set(self, name: str, root: int, value: int) -> None:
+        """Write one value of a prompt."""
+        self._tree.root_columns[name][self._tree.number[root]] = value
+
+    def get(self, name: str, root: int) -> int:
+        """Return one value of a prompt.
+
+        Raises:
+            UsageError: The prompt was released.
+        """
+        self._tree.require_live(np.array([root], np.int64))
+        return int(self._tree.of_root(name, root))
+
+    def warping(self, root: int) -> Warping:
+        """Return the warping of a prompt."""
+        return self._warpings[self.get("warping", root)]
+
+    def usage(self, root: int) -> Usage:
+        """Return what was computed for a prompt so far."""
+        return Usage(*(self.get(name, root) for name in ("calls", "tokens", "evaluations")))
+
+    @property
+    def total(self) -> Usage:
+        """What was computed so far for all prompts, those included that are gone."""
+        return Usage(**self._totals)
+
+    def add(self, name: str, nodes: NDArray[np.int64], amounts: ArrayLike) -> None:
+        """Add ``amounts``, int[n] or one for all, to what was computed for the prompts of nodes."""
+        self._totals[name] += int(np.broadcast_to(amounts, nodes.shape).sum())
+        np.add.at(self._tree.root_columns[name], self._tree.number[nodes], amounts)
+
+    def warp(self, nodes: NDArray[np.int64], scores: Any) -> Any:
+        """Apply to each row of ``scores`` float[n, V] the warping of its prompt."""
+        chosen = self._tree.of_root("warping", nodes)
+        for number in np.unique(chosen).tolist():
+            warping = self._warpings[number]
+            rows = np.flatnonzero(chosen == number)
+            if warping.is_identity:
+                continue
+            if len(rows) == len(nodes):
+                return warping.apply(scores)
+            index = like(rows, scores)
+            scores[index] = warping.apply(scores[index])
+        return scores
+
+    def require_room(self, nodes: NDArray[np.int64], limit: int | None) -> None:
+        """Refuse contexts of more tokens than the model's context has; None bounds nothing.
+
+        Raises:
+            ContextLengthError: There is one.
+        """
+        if limit is None:
+            return
+        longest = int((self._tree.of_root("start", nodes) + self._tree.depth[nodes]).max())
+        if longest > limit:
+            raise ContextLengthError(
+                f"a prompt and its text have {longest} tokens, the model's context has {limit}",
+                hint="Lower `max_new_tokens` or shorten the prompt.",
+                length=longest,
+                limit=limit,
+            )

@@ -1,8 +1,12 @@
-"""Chat templates of tokenizers, which strangers wrote: rendered where they can be killed."""
+"""Chat templates of tokenizers, which strangers wrote: rendered in the process that can be killed.
+
+``load`` and ``parser_of`` are that process's side (``core.child.readers.Language``).
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,13 +15,13 @@ from typing import Any
 import orjson
 
 from cdec.core.child.judge import JUDGE
-from cdec.core.child.readers import Language
+from cdec.core.child.readers import Language, Parse
 from cdec.core.errors import FieldError, LimitError
-from cdec.core.tokens.shipped import EMBEDDED, located
+from cdec.core.tokens.locations import EMBEDDED, located
 
 MAX_SECONDS = 5.0
 """Processor time that one rendering, or one match of a tokenizer's own pattern, may take."""
-_READER = "cdec.core.models.template_reader"
+_READER = "cdec.core.models.chat_templates"
 
 
 def rendered_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
@@ -97,3 +101,48 @@ def _shipped() -> Mapping[str, object]:
     """Return what the tokenizer that ships with the package says."""
     said = orjson.loads((Path(located(EMBEDDED)) / "tokenizer_config.json").read_bytes())
     return {name: value for name, value in said.items() if isinstance(value, str)}
+
+
+def load() -> None:
+    """Import the library that renders."""
+    import transformers.utils.chat_template_utils  # noqa: F401
+
+
+def parser_of(kind: str, source: str, special: str) -> Parse:
+    """Return what renders messages by a template, or matches a text against a pattern.
+
+    Args:
+        kind: ``template`` or ``pattern``.
+        source: Of the template or the pattern.
+        special: JSON object of the special tokens that a template may name.
+
+    Returns:
+        For a template, of a JSON array of messages: ``rendered``, or ``refused`` and why. For a
+        pattern, of a JSON string: whether it matches the whole.
+    """
+    if kind == "pattern":
+        pattern = re.compile(source)
+        return lambda text, deadline: pattern.fullmatch(json.loads(text)) is not None
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    tokens = json.loads(special)
+
+    def render(text: str, deadline: float) -> dict[str, str]:
+        messages = [
+            {key: value for key, value in message.items() if value is not None}
+            for message in json.loads(text)
+        ]
+        try:
+            rendered, _ = render_jinja_template(
+                conversations=[messages],
+                chat_template=source,
+                add_generation_prompt=True,
+                **tokens,
+            )
+        except MemoryError:
+            raise
+        except Exception as error:  # a template is a program: it may raise anything
+            return {"refused": str(error) or type(error).__name__}
+        return {"rendered": rendered[0]}
+
+    return render

@@ -8,58 +8,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.models.context_tree import NONE, ContextTree
+from cdec.core.models.language_model import BlockRows, Distributions, like
 
 _BLOCK_BYTES = 1024
 """What a block costs besides its arrays' values, about: with few tokens and contexts evaluated one
 by one, that is most of the memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Distributions:
-    """Next-token distributions of n contexts, equal contexts sharing a row.
-
-    ``log P(t | context i) = scores[rows[i], t] - log_normalizer[rows[i]]``, natural logs.
-
-    Attributes:
-        scores: float[M, V], warped, not normalised; numpy float64 of a tabular model, a float32
-            torch tensor on the model's device otherwise. Shared with the model: never write to it.
-        log_normalizer: float64[M], of the same kind and device as ``scores``.
-        rows: int64[n], numpy.
-    """
-
-    scores: Any
-    log_normalizer: Any
-    rows: NDArray[np.int64]
-
-    def logprobs(self) -> Any:
-        """Return log P(t | context i), a new float[n, V] of the scores' dtype."""
-        rows = like(self.rows, self.scores)
-        taken = self.scores[rows]
-        taken -= self.log_normalizer[rows][:, None]
-        return taken
-
-
-class BlockRows(NamedTuple):
-    """The next-token distributions of some contexts, as rows of the block that holds them.
-
-    ``log P(t | context positions[i]) = scores[rows[i], t] - log_normalizer[rows[i]]``.
-
-    Attributes:
-        positions: int64[k] ascending, which of the contexts asked for these are.
-        scores, log_normalizer: float[M, V] and float64[M], as in ``Distributions``.
-        rows: int64[k], numpy.
-    """
-
-    positions: NDArray[np.int64]
-    scores: Any
-    log_normalizer: Any
-    rows: NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -194,15 +153,6 @@ class DistributionCache:
         # subtle: a freed node may live again under its old id, in another block.
         mine = gone.nodes[self._tree.columns["block"][gone.nodes] == block]
         self._tree.columns["block"][mine] = NONE
-
-
-def like(rows: NDArray[np.int64], scores: Any) -> Any:
-    """Return row numbers as an index of the scores' kind and device."""
-    if isinstance(scores, np.ndarray):
-        return rows
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(rows)).to(scores.device)
 
 
 def _joined(blocks: list[Any], rows: list[NDArray[np.int64]]) -> Any:

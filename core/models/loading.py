@@ -1,27 +1,27 @@
-"""load_model: from a folder or hub name to a LanguageModel; device, dtype and options.
+"""Language models of folders, hub names and torch modules: ``load_model``, ``wrap_module``.
 
-What a repository may do is decided in ``trust``; nothing of it runs before that.
+What a repository may do is decided in ``repository``; nothing of it runs before that.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from logging import ERROR
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import CdecError, ExtraMissingError, ModelError, TrustError, UsageError
-from cdec.core.models.base import DEFAULT_CACHE_BYTES
-from cdec.core.models.repositories.trust import Repository, open_repository
-from cdec.core.models.wrapping import fitted_vocabulary, wrap_module
-from cdec.core.tokens.hub import Away
-from cdec.core.tokens.shipped import EMBEDDED, is_shipped, located, named
+from cdec.core.models.base import Budget
+from cdec.core.models.repository import Repository, open_repository
+from cdec.core.tokens.locations import EMBEDDED, HubUnavailable, is_shipped, located, named
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
+    from cdec.core.models.transformers.pooled import PooledModel
     from cdec.core.tokens.vocabulary import Vocabulary
 
+_USUAL = Budget()
 _DTYPES = ("auto", "float32", "float16", "bfloat16", "float64")
 
 
@@ -40,10 +40,10 @@ def load_model(
     vocabulary: Vocabulary | None = None,
     allow_special: bool = False,
     chat: bool | None = None,
-    max_batch_rows: int = 256,
-    max_batch_tokens: int = 16384,
-    cache_bytes: int = DEFAULT_CACHE_BYTES,
-    key_value_bytes: int = 1 << 30,
+    max_batch_rows: int = _USUAL.max_batch_rows,
+    max_batch_tokens: int = _USUAL.max_batch_tokens,
+    cache_bytes: int = _USUAL.cache_bytes,
+    key_value_bytes: int = _USUAL.key_value_bytes,
 ) -> LanguageModel:
     """Load a causal or encoder-decoder model and its tokenizer.
 
@@ -83,17 +83,12 @@ def load_model(
         ChatTemplateMissingError: ``chat``, and the tokenizer has no template.
         UsageError: An option that makes no sense.
     """
-    _check_options(dtype, max_batch_rows, max_batch_tokens, cache_bytes, key_value_bytes)
+    if dtype is not None and dtype not in _DTYPES:
+        raise UsageError(f"`dtype` {dtype!r} is none of {', '.join(_DTYPES)}")
+    budget = Budget(max_batch_rows, max_batch_tokens, cache_bytes, key_value_bytes)
     name, device = str(name_or_path), resolve_device(device)
     given_dtype = resolve_dtype(dtype, device, device_map)
-    options: dict[str, Any] = {
-        "allow_special": allow_special,
-        "chat": chat,
-        "max_batch_rows": max_batch_rows,
-        "max_batch_tokens": max_batch_tokens,
-        "cache_bytes": cache_bytes,
-        "key_value_bytes": key_value_bytes,
-    }
+    options = {"allow_special": allow_special, "chat": chat, "budget": budget}
     how = (device_map, attn_implementation, quantization, tokenizer)
     if is_shipped(named(located(name))) and all(option is None for option in how):
         return _load_shipped(name, device, given_dtype, vocabulary, options)
@@ -126,8 +121,7 @@ def _load_shipped(
         device, dtype: Resolved ones.
         options: As of ``wrap_module``.
     """
-    from cdec.core.models.shipped.llama import read_llama
-    from cdec.core.models.shipped.tokenizer import ShippedTokenizer
+    from cdec.core.models.shipped import ShippedTokenizer, read_llama
 
     folder = Path(located(name))
     module = read_llama(folder, device, None if dtype == "auto" else dtype)
@@ -167,7 +161,7 @@ def _load_module(repository: Repository, placement: dict[str, Any]) -> Any:
 
     is_pair = bool(repository.config.get("is_encoder_decoder"))
     kind = AutoModelForSeq2SeqLM if is_pair else AutoModelForCausalLM
-    with model_errors("model", repository.name, repository.away):
+    with model_errors("model", repository.name, repository.unavailable):
         module = kind.from_pretrained(
             repository.name, **repository.arguments, **repository.weight_arguments(), **placement
         )
@@ -183,7 +177,7 @@ def load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
     if other is not None:
         other_repository = open_repository(located(other), None, False, True, needs_weights=False)
         name, arguments = other_repository.name, other_repository.arguments
-    with model_errors("tokenizer", name, repository.away):
+    with model_errors("tokenizer", name, repository.unavailable):
         return AutoTokenizer.from_pretrained(name, **arguments)
 
 
@@ -232,16 +226,8 @@ def _quantization(quantization: str | Mapping[str, Any] | None) -> Any:
     return BitsAndBytesConfig(**{f"load_in_{quantization}": True})
 
 
-def _check_options(dtype: str | None, *counts: int) -> None:
-    if dtype is not None and dtype not in _DTYPES:
-        raise UsageError(f"`dtype` {dtype!r} is none of {', '.join(_DTYPES)}")
-    rows, tokens, cache, keys = counts
-    if rows < 1 or tokens < 1 or cache < 0 or keys < 0:
-        raise UsageError("batch sizes must be at least 1 and cache sizes not negative")
-
-
 @contextlib.contextmanager
-def model_errors(what: str, name: str, away: Away | None) -> Iterator[None]:
+def model_errors(what: str, name: str, unavailable: HubUnavailable | None) -> Iterator[None]:
     """Turn whatever the libraries raise into a ModelError of one sentence."""
     try:
         yield
@@ -256,11 +242,13 @@ def model_errors(what: str, name: str, away: Away | None) -> Iterator[None]:
                 name=name,
             ) from error
         missing = isinstance(error, ImportError)
-        without = "" if away is None else f" ({away.reason})"
+        without = "" if unavailable is None else f" ({unavailable.reason})"
         kind = ExtraMissingError if missing else ModelError
         raise kind(
             f"the {what} {name} cannot be loaded: {first or type(error).__name__}{without}",
-            hint="Check the name, or name a local folder." if away is None else away.hint,
+            hint="Check the name, or name a local folder."
+            if unavailable is None
+            else unavailable.hint,
             name=name,
         ) from error
 
@@ -283,3 +271,117 @@ def quiet() -> Iterator[None]:
         hub_logging.set_verbosity(levels[1])
         if had_bar:
             logging.enable_progress_bar()
+
+
+_LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
+
+
+def wrap_module(
+    module: Any,
+    vocabulary: Vocabulary,
+    tokenizer: Any = None,
+    *,
+    allow_special: bool = False,
+    chat: bool | None = None,
+    first_tokens: Sequence[int] | None = None,
+    budget: Budget = _USUAL,
+) -> LanguageModel:
+    """Return the model that runs a module: causal or encoder-decoder, with a cache if it has one.
+
+    The module is used as it is, on its devices and in its dtype. What was computed is kept by
+    prefix, so the module must be in evaluation mode and its weights must not change while the
+    model is used.
+
+    Args:
+        module: As ``AutoModelForCausalLM`` or ``AutoModelForSeq2SeqLM`` loads it, or a ``Llama``.
+        vocabulary: Of the logits' width, as ``fitted_vocabulary`` returns it.
+        tokenizer: Of prompts that are texts or messages; None: prompts are token ids, or texts if
+            the vocabulary encodes.
+        allow_special, chat: As in ``load_model``.
+        budget: What it may compute at once, and keep.
+        first_tokens: What the texts of an encoder-decoder model begin after; None: the start token
+            and the forced first one that its generation config names.
+
+    Raises:
+        ModelError: An encoder-decoder model that names no start token.
+        ChatTemplateMissingError: ``chat``, and the tokenizer has no template.
+    """
+    from cdec.core.models.prompts import PromptEncoder
+
+    length = context_length_of(module.config)
+    is_pair = bool(module.config.is_encoder_decoder)
+    prompts = PromptEncoder(
+        tokenizer,
+        vocabulary,
+        context_length=length,
+        room=0 if is_pair else 1,
+        allow_special=allow_special,
+        chat=chat,
+    )
+    options: dict[str, Any] = {"context_length": length, "budget": budget}
+    if is_pair:
+        from cdec.core.models.transformers.architectures import EncoderDecoderModel
+
+        return EncoderDecoderModel(
+            module, vocabulary, prompts, first_tokens=first_tokens, **options
+        )
+    pooled = _pooled(module) if budget.key_value_bytes else None
+    if pooled is None:
+        from cdec.core.models.transformers.base import FullForwardModel
+
+        return FullForwardModel(module, vocabulary, prompts, **options)
+    return pooled(module, vocabulary, prompts, **options)
+
+
+def _pooled(module: Any) -> type[PooledModel] | None:
+    """Return the model that pools a causal module's keys and values; None if none can."""
+    from cdec.core.models.shipped import Llama
+    from cdec.core.models.transformers.pooled import PooledModel
+
+    if isinstance(module, Llama):
+        return PooledModel
+    from cdec.core.models.transformers.architectures import CausalModel, can_pool
+
+    return CausalModel if can_pool(module) else None
+
+
+def fitted_vocabulary(vocabulary: Vocabulary, module: Any, name: str) -> Vocabulary:
+    """Return a vocabulary in the logits' width of a module, with the module's end ids, too.
+
+    Args:
+        vocabulary: Of the module's tokenizer.
+        module: Its generation config may name ends of sequence.
+        name: Of the module, for messages.
+
+    Raises:
+        ModelError: The tokenizer has more tokens than the module outputs.
+    """
+    width = output_width(module)
+    if vocabulary.size > width:
+        raise ModelError(
+            f"{name}: the tokenizer has {vocabulary.size} tokens, the model {width} outputs",
+            hint="Use the tokenizer that the model was trained with.",
+        )
+    generation = getattr(module, "generation_config", None)
+    given = getattr(generation, "eos_token_id", None)
+    ends = {given} if isinstance(given, int) else set(given or ())
+    ends = {end for end in ends if 0 <= end < vocabulary.size} | {*vocabulary.eos_token_ids}
+    return vocabulary.with_eos(sorted(ends)).with_width(width)
+
+
+def output_width(module: Any) -> int:
+    """Return how many scores a module gives at each position."""
+    head = module.get_output_embeddings()
+    return int(head.weight.shape[0] if head is not None else module.config.vocab_size)
+
+
+def context_length_of(config: Any) -> int | None:
+    """Return the number of positions the model was made for, None if it has no such bound."""
+    text = config.get_text_config(decoder=True)
+    if text.model_type in ("t5", "mt5", "umt5", "longt5", "bloom", "rwkv", "mamba", "mamba2"):
+        return None  # relative positions or a recurrent state
+    for name in _LENGTHS:
+        value = getattr(text, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    return None

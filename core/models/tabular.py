@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cdec.core.errors import FieldError, UsageError
-from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, LanguageModel, Prompt
-from cdec.core.models.warping import model_line
+from cdec.core.models.base import DEFAULT_CACHE_BYTES, TreeModel
+from cdec.core.models.language_model import Contexts, Prompt
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -23,7 +23,7 @@ _SUM_TOLERANCE = 1e-5
 """How far probabilities may be from summing to 1: rounding of float32, not mistakes."""
 
 
-class TabularModel(LanguageModel):
+class TabularModel(TreeModel):
     """A language model whose next-token probabilities come from a Python function.
 
     Scores are numpy float64 on the CPU. The prompt does not matter: the function sees the tokens of
@@ -48,10 +48,6 @@ class TabularModel(LanguageModel):
     ) -> None:
         super().__init__(vocabulary, cache_bytes=cache_bytes)
         self._next_probabilities = next_probabilities
-
-    def __repr__(self) -> str:
-        kind, limit = type(self).__name__, self.context_length
-        return model_line(kind, self.vocabulary, self.device, limit, self.warping)
 
     def encode_prompt(self, prompt: Prompt) -> list[int]:
         """Return token ids as they are, checked; texts and messages, which are ignored, as []."""

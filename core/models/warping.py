@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.core.record_fields.shown import line
-
-if TYPE_CHECKING:
-    from cdec.core.tokens.vocabulary import Vocabulary
 
 _NUCLEUS_FIRST_TRY = 1024
 """Tokens that are ranked before a whole row is sorted for top-p."""
@@ -183,24 +179,3 @@ def _ranked(scores: Any, n: int) -> tuple[Any, Any]:
         return values, order
     values, order = scores.topk(n, dim=-1)
     return values, order
-
-
-def model_line(
-    kind: str, vocabulary: Vocabulary, device: str, context_length: int | None, warping: Warping
-) -> str:
-    """Return what a model says of itself in one line.
-
-    Args:
-        kind: Name of its class.
-        vocabulary, device, context_length, warping: Its own.
-    """
-    return line(
-        kind,
-        repr(vocabulary.name) if vocabulary.name else "",
-        f"{vocabulary.width:,} tokens",
-        f"on {device}",
-        f"context {context_length:,}" if context_length is not None else "",
-        f"temperature {warping.temperature:g}" if warping.temperature != 1 else "",
-        f"top_k {warping.top_k}" if warping.top_k is not None else "",
-        f"top_p {warping.top_p:g}" if warping.top_p is not None else "",
-    )

@@ -1,9 +1,9 @@
 """JSON Schemas: the program that a schema becomes, and what follows texts by it.
 
-Read ``program`` (the columns), then ``schema_constraint``, ``session`` and ``engine`` (what it
-calls is in ``native/schemas/``); ``program_checks`` holds an artifact's columns to what they say,
-``places`` says where a text is refused, ``spellings`` which number is only spelled otherwise,
-``written_forms`` (in the words of ``forms``) which white space and escapes are only others,
-``errors`` are those of schemas that cannot be compiled. Others import ``schema_constraint``,
-``program`` and ``errors``.
+Read ``program`` (the columns), then ``schema_constraint`` and ``session`` (with the engine; what it
+calls is in ``native/schemas/``); ``json_tokens`` is what tokens are within JSON, ``program_checks``
+holds an artifact's columns to what they say, ``levels`` says where a text is refused,
+``other_forms`` which number, white space or escape is only spelled otherwise, ``validity`` decides
+finished texts by the jsonschema package alone, ``errors`` are those of schemas that cannot be
+compiled. Others import ``schema_constraint``, ``program``, ``own_keywords`` and ``errors``.
 """

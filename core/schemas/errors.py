@@ -1,49 +1,29 @@
-"""Errors of JSON Schemas, all of exit status 65; ``path`` is the JSON pointer within the schema.
-
-SchemaError                    E_SCHEMA
-├── SchemaJsonError            E_SCHEMA_JSON
-├── SchemaInvalidError         E_SCHEMA_INVALID
-├── SchemaKeywordError         E_SCHEMA_KEYWORD
-├── SchemaRefError             E_SCHEMA_REF
-└── SchemaUnsupportedError     E_SCHEMA_UNSUPPORTED
-"""
+"""Errors of JSON Schemas, all of exit status 65; ``path`` is the JSON pointer within the schema."""
 
 from __future__ import annotations
 
 from cdec.core.errors import DataError
 
 
-class SchemaError(DataError):
+class SchemaError(DataError, code="E_SCHEMA"):
     """A JSON Schema that cannot be compiled."""
 
-    code = "E_SCHEMA"
 
-
-class SchemaJsonError(SchemaError):
+class SchemaJsonError(SchemaError, code="E_SCHEMA_JSON"):
     """Text that is no JSON; ``line`` and ``column`` count from 1."""
 
-    code = "E_SCHEMA_JSON"
 
-
-class SchemaInvalidError(SchemaError):
+class SchemaInvalidError(SchemaError, code="E_SCHEMA_INVALID"):
     """JSON that is no JSON Schema."""
 
-    code = "E_SCHEMA_INVALID"
 
-
-class SchemaKeywordError(SchemaError):
+class SchemaKeywordError(SchemaError, code="E_SCHEMA_KEYWORD"):
     """A keyword that the standard does not know, where none may stand; ``keyword`` names it."""
 
-    code = "E_SCHEMA_KEYWORD"
 
-
-class SchemaRefError(SchemaError):
+class SchemaRefError(SchemaError, code="E_SCHEMA_REF"):
     """A reference to nothing, or to another document."""
 
-    code = "E_SCHEMA_REF"
 
-
-class SchemaUnsupportedError(SchemaError):
+class SchemaUnsupportedError(SchemaError, code="E_SCHEMA_UNSUPPORTED"):
     """A keyword that masks cannot enforce where it stands; ``keyword`` names it."""
-
-    code = "E_SCHEMA_UNSUPPORTED"

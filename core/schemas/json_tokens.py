@@ -1,4 +1,4 @@
-"""How the tokens of a vocabulary read within JSON, whatever the schema; made once a vocabulary.
+"""Roles of a vocabulary's tokens within JSON, whatever the schema; made once a vocabulary.
 
 Inside of a string that may hold anything the allowed tokens are always the same, but for those in
 which it ends; between values, those of whitespace alone are decided by the runs of whitespace that

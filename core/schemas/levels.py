@@ -1,18 +1,44 @@
-"""What a session's state stands for: the level of nesting that a text is in, read for messages."""
+"""Levels of nesting that a session's states stand for, and where a text leaves a schema."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.schemas.engine import COUNTERS, RANK, Engine, Phase
+from cdec.core.native import library
 from cdec.core.schemas.program import SchemaArrays
+from cdec.core.schemas.session import SchemaSession
+from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.core.verdicts import follow, line_and_column
+
+_RANK, _COUNTERS = 1, 5
+"""Of the progress of an object: where the last key's rank stands, and where its counters begin."""
+
+
+class Phase(IntEnum):
+    """What stands or is awaited at a level of nesting, as the library numbers it."""
+
+    ROOT_VALUE = 0
+    ROOT_DONE = 1
+    OBJECT_OPEN = 2
+    OBJECT_COMMA = 3
+    OBJECT_COLON = 4
+    OBJECT_VALUE = 5
+    OBJECT_NEXT = 6
+    ARRAY_OPEN = 7
+    ARRAY_VALUE = 8
+    ARRAY_NEXT = 9
+    KEY = 10
+    STRING = 11
+    RAW = 12
+
 
 _VALUES = (Phase.ROOT_VALUE, Phase.OBJECT_VALUE, Phase.ARRAY_VALUE)
 _SPELLED = (Phase.STRING, Phase.RAW)
@@ -48,15 +74,21 @@ class Level:
     outside: Level | None = None
 
     @classmethod
-    def of(cls, engine: Engine, state: int, outward: int = 0) -> Level:
-        """Read a state of an engine, ``outward`` levels outside of the innermost."""
-        head, *_ = rows = engine.level(state, outward)
-        phase, items = Phase(int(head[0])), rows[1:]
+    def of(cls, session: SchemaSession, state: int, outward: int = 0) -> Level:
+        """Read a state, neither DEAD nor DONE, ``outward`` levels outside of the innermost.
+
+        First come phase, frame outside, text and 0; then value, part, place and content of each
+        alternative (``native/schemas/frames.h``).
+        """
+        handle, rows = session.engine.handle, np.empty((0, 4), np.int64)
+        while (n := library.schema_engine_level(handle, state, outward, rows)) > len(rows):
+            rows = np.empty((n, 4), np.int64)
+        phase, items = Phase(int(rows[0, 0])), rows[1:]
         progress = []
         if Phase.OBJECT_OPEN <= phase <= Phase.KEY:
-            progress = [engine.progress(number) for number in items[:, _PLACE].tolist()]
-        outside = cls.of(engine, state, outward + 1) if phase == Phase.RAW else None
-        return cls(engine.arrays, phase, items, progress, outside)
+            progress = [_progress(handle, number) for number in items[:, _PLACE].tolist()]
+        outside = cls.of(session, state, outward + 1) if phase == Phase.RAW else None
+        return cls(session.engine.arrays, phase, items, progress, outside)
 
     def at(self, byte: bytes) -> Level:
         """Return the level at which the next byte is refused.
@@ -166,13 +198,21 @@ class Level:
         )
 
 
+def _progress(handle: Any, number: int) -> NDArray[np.int64]:
+    """Return the numbers of a progress of an array or object, int64[n]."""
+    numbers = np.empty(0, np.int64)
+    while (n := library.schema_engine_progress(handle, number, numbers)) > len(numbers):
+        numbers = np.empty(n, np.int64)
+    return numbers
+
+
 def _is_seen(
     arrays: SchemaArrays, made: int, slot: int, number: int, progress: Any, counters: int
 ) -> bool:
     """Say whether a named key stood in the text already, or can no longer come."""
     if arrays.object_ordered[made]:
-        return bool(arrays.slot_rank[slot] <= progress[RANK])
-    word = int(progress[COUNTERS + counters + (number >> 6)])
+        return bool(arrays.slot_rank[slot] <= progress[_RANK])
+    word = int(progress[_COUNTERS + counters + (number >> 6)])
     return bool(word >> (number & 63) & 1)
 
 
@@ -223,3 +263,43 @@ def _string_end(text: bytes, at: int) -> int | None:
         else:
             at += 1
     return None
+
+
+def text_refusal(
+    session: SchemaSession, vocabulary: Vocabulary, text: bytes, shown: int
+) -> dict[str, Any] | None:
+    """Return where a text leaves the schema and what may stand there; None for members.
+
+    Args:
+        session: Of the schema.
+        vocabulary: Of the model.
+        text: Any bytes.
+        shown: How many continuations to list.
+
+    Returns:
+        ``byte`` (from 0), ``line`` and ``column`` (from 1), ``json_path`` (of the value, or of the
+        object or array between whose parts it is), ``schema_path`` (of all schemas that what stands
+        there must satisfy), ``expected`` (in words), ``allowed`` (texts of tokens, the shortest
+        first), ``allowed_count`` and ``may_end``.
+    """
+    place = follow(session, int(session.start(1)[0]), text)
+    states = np.array([place.state], np.int64)
+    may_end = bool(session.is_complete(states)[0])
+    if place.byte == len(text) and may_end:
+        return None
+    level = Level.of(session, place.state).at(text[place.byte : place.byte + 1])
+    line, column = line_and_column(text, place.byte)
+    ids, ends = session.allowed(states)[1], frozenset(vocabulary.eos_token_ids)
+    table = vocabulary.token_bytes
+    pieces = sorted({table[i] for i in ids.tolist() if i not in ends}, key=lambda b: (len(b), b))
+    return {
+        "byte": place.byte,
+        "line": line,
+        "column": column,
+        "json_path": json_pointer(text[: place.byte], within=level.is_within),
+        "schema_path": level.places,
+        "expected": level.expected(shown),
+        "allowed": [piece.decode("utf-8", "replace") for piece in pieces[:shown]],
+        "allowed_count": len(ids),
+        "may_end": may_end,
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -13,14 +13,12 @@ from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
-from cdec.core.schemas.engine import DEFAULT_BUDGET, Engine
 from cdec.core.schemas.json_tokens import json_tokens
-from cdec.core.schemas.places import text_refusal
+from cdec.core.schemas.levels import text_refusal
+from cdec.core.schemas.other_forms import form_refusal, range_reason, spelling_refusal
 from cdec.core.schemas.program import COLUMNS, OWN_STYLE, USUAL_ESCAPES, SchemaArrays, arrays_from
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape
-from cdec.core.schemas.session import SchemaSession
-from cdec.core.schemas.spellings import range_reason, spelling_refusal
-from cdec.core.schemas.written_forms import form_refusal
+from cdec.core.schemas.session import DEFAULT_BUDGET, Engine, SchemaSession
 from cdec.core.session import Session
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -148,7 +146,7 @@ class SchemaConstraint(StoredConstraint):
     @cached_property
     def _checker(self) -> Callable[[bytes], bool | None]:
         from cdec.core.child.judge import TextChecker
-        from cdec.core.schemas.validity.reader import stored_language
+        from cdec.core.schemas.validity import stored_language
 
         return TextChecker(stored_language(self.metadata))
 
@@ -169,17 +167,12 @@ class SchemaConstraint(StoredConstraint):
             return False
         return True
 
-    def verdicts(self, texts: Iterable[bytes], *, shown: int = 10) -> Iterator[dict[str, Any]]:
-        """Say of each text whether it is a member, by following its bytes.
-
-        Yields:
-            As ``Constraint.verdicts``; a refusal also with ``line`` and ``column`` (from 1). A text
-            that masks would write with other spellings of its numbers, in the usual white space or
-            with the usual escapes is valid, and ``written`` false says so, with a ``reason``.
-        """
-        return super().verdicts(texts, shown=shown)
-
     def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
+        """Return where a text is refused, by following its bytes, as ``text_refusal``.
+
+        A text that masks would write with other spellings of its numbers, in the usual white space
+        or with the usual escapes is valid, and ``written`` false says so, with a ``reason``.
+        """
         refusal = self._schema_refusal(session, text, shown)
         if refusal is None or refusal.get("valid"):
             return refusal

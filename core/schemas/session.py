@@ -1,30 +1,117 @@
-"""SchemaSession: a decoding run over a schema on the CPU, by the calls of its engine."""
+"""Decoding runs over a schema on the CPU, and the engine that they share, by the compiled library.
+
+What was computed for one text serves the next. Masks are bounded by a byte budget: when it is
+reached all of them are dropped (a new *epoch* begins) and computed again as needed. One call may
+pass it, so that its work ends, and what it made is dropped at its end. States stay; when they fill
+much of the budget, new sessions get a new engine (``should_be_replaced``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.errors import LimitError
 from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
 from cdec.core.native import library
-from cdec.core.schemas.levels import Level
-from cdec.core.session import Session
-from cdec.core.session_arguments import integers, require_mask, require_rows
+from cdec.core.schemas.json_tokens import JsonTokens
+from cdec.core.schemas.program import SchemaArrays, arrays_from
+from cdec.core.session import HostSession, integers
 
-if TYPE_CHECKING:
-    from cdec.core.schemas.engine import Engine
+DEFAULT_BUDGET = 256 << 20
+"""Bytes of masks of one engine."""
+_MOST_BYTES = 4 << 30
+"""Of states and their steps together."""
+_LEAST_STATES = 1 << 20
+"""Bytes of states for which an engine is kept, whatever the budget."""
+_COUNTS = (
+    *("states", "frames", "steps", "mask_hits", "mask_misses", "masks", "epochs"),
+    *("memo_bytes", "bytes"),
+)
+_STATES_FULL = -1
 
-__all__ = ["SchemaSession"]
+
+class Engine:
+    """States, steps and masks over one program and one vocabulary; threads take turns.
+
+    Args:
+        arrays: The program; its numbers were checked (``program_checks``).
+        tokens: Of the vocabulary.
+        end_ids: Ascending end-of-sequence ids.
+        budget: Bytes of masks that are kept from call to call.
+
+    Attributes:
+        handle: What the library's functions take.
+    """
+
+    def __init__(
+        self, arrays: SchemaArrays, tokens: JsonTokens, end_ids: tuple[int, ...], budget: int
+    ) -> None:
+        self.arrays = arrays_from(arrays._asdict())
+        self.budget = budget
+        ends = np.array(end_ids, np.int64)
+        self.handle = library.schema_engine_make(
+            self.arrays, *tokens.tries(), tokens.held(), ends, budget, _MOST_BYTES
+        )
+
+    def start(self) -> int:
+        """Return the state before the first byte."""
+        return self._checked(library.schema_engine_start(self.handle))
+
+    def work_on(self, n: int, call: Callable[[int], int]) -> None:
+        """Call a function of the library until n rows are done; signals are handled in between.
+
+        Args:
+            n: Rows.
+            call: Works from a row on, and returns how many are done.
+
+        Raises:
+            LimitError: States and their steps have grown past ``_MOST_BYTES``.
+        """
+        done = 0
+        while done < n:
+            done += self._checked(call(done))
+
+    def _checked(self, status: int) -> int:
+        if status != _STATES_FULL:
+            return status
+        raise LimitError(
+            f"the states of the schema's texts take {self.statistics()['bytes']:,} bytes",
+            hint="draw fewer texts at once, or shorter ones",
+            limit="memo_bytes",
+        )
+
+    def drop(self) -> None:
+        """Forget all masks; what sessions ask for is computed again."""
+        library.schema_engine_drop(self.handle)
+
+    @property
+    def memo_bytes(self) -> int:
+        """Bytes that masks take."""
+        return self.statistics()["memo_bytes"]
+
+    @property
+    def should_be_replaced(self) -> bool:
+        """Whether new sessions should have a new engine: states fill much of the budget."""
+        counts = self.statistics()
+        return counts["bytes"] - counts["memo_bytes"] > max(self.budget // 4, _LEAST_STATES)
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts and bytes of states, steps and masks."""
+        counts = np.empty(len(_COUNTS), np.int64)
+        library.schema_engine_statistics(self.handle, counts)
+        return dict(zip(_COUNTS, counts.tolist(), strict=True))
+
 
 _empty = np.empty
 _INT64 = np.dtype(np.int64)
 _advance, _fill_mask = library.schema_engine_advance, library.schema_engine_fill_mask
 
 
-class SchemaSession(Session):
+class SchemaSession(HostSession):
     """A decoding run: states are numbers of the engine.
 
     States, steps and masks are shared with other sessions of the engine; threads take turns.
@@ -35,30 +122,16 @@ class SchemaSession(Session):
         width: Logits width.
     """
 
-    device = "cpu"
-
     def __init__(self, engine: Engine, end_ids: Sequence[int], width: int) -> None:
-        self._engine = engine
+        self.engine = engine
         self._handle = engine.handle
         self._ends = np.array(end_ids, np.int64)
         self.words = mask_words(width)
         self._before = engine.statistics()["states"]
         self._start = engine.start()
 
-    def start(self, n: int) -> NDArray[np.int64]:
-        """Return ``n`` states before the first byte, int64[n]."""
-        return np.full(n, self._start, np.int64)
-
     def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
-        """Follow one token a state, int64[n]; O(1) each where it was done before.
-
-        Args:
-            states: int64[n].
-            token_ids: int[n].
-
-        Returns:
-            int64[n]: DEAD where the token is not allowed, DONE after an end id.
-        """
+        """Follow one token a state; O(1) each where it was done before."""
         try:
             n = len(states)
             out: NDArray[np.int64] = _empty(n, _INT64)
@@ -66,87 +139,25 @@ class SchemaSession(Session):
                 return out
         except (TypeError, ValueError):
             pass
-        states, token_ids = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
-        require_rows(len(states), len(token_ids), "token ids")
-        out = np.empty(len(states), np.int64)
-        self._engine.work_on(
-            len(out), lambda i: _advance(self._handle, states[i:], token_ids[i:], out[i:])
-        )
-        return out
+        return super().advance(states, token_ids)
 
     def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
-        """Overwrite ``mask`` with the exact masks of ``states``.
-
-        Args:
-            states: int64[n].
-            mask: int32[n, ceil(width / 32)]; fastest if C-contiguous.
-        """
+        """Overwrite ``mask`` int32[n, words] with the exact masks; fastest if C-contiguous."""
         try:
             rows, words = mask.shape
             if words == self.words and _fill_mask(self._handle, states, mask) == rows:
                 return
         except (TypeError, ValueError, AttributeError):
             pass
-        at = integers(states, 1, "states")
-        shape = require_mask(mask, len(at), self.words)
-        is_plain = mask.flags.c_contiguous and mask.flags.writeable
-        packed = mask if is_plain else np.empty(shape, np.int32)
-        self._engine.work_on(len(at), lambda i: _fill_mask(self._handle, at[i:], packed[i:]))
-        if not is_plain:
-            mask[:] = packed
-
-    def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
-        """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M].
-
-        O(bytes of the token) each; no mask is computed.
-        """
-        at, tokens = integers(states, 1, "states"), integers(token_ids, 2, "token ids")
-        require_rows(len(at), len(tokens), "rows of token ids")
-        out = np.empty(tokens.shape, np.bool_)
-        call = library.schema_engine_check
-        self._engine.work_on(len(at), lambda i: call(self._handle, at[i:], tokens[i:], out[i:]))
-        return out
+        super().fill_mask(states, mask)
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return the allowed tokens: offsets int64[n + 1], ids int32[...] ascending by state."""
         return allowed_of_masks(self.fill_mask, integers(states, 1, "states"), self.words)
 
-    def is_complete(self, states: Any) -> NDArray[np.bool_]:
-        """Say where the text so far is in the language (or DONE), bool[n]."""
-        at = integers(states, 1, "states")
-        out = np.empty(len(at), np.bool_)
-        library.schema_engine_complete(self._handle, at, out)
-        return out
-
     def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return the only possible next event where there is one: offsets int64[n + 1], ids int32.
-
-        A state has one entry or none; a forced end event is given as the smallest end id.
-        """
+        """Return the only possible next events; an end event is given as the smallest end id."""
         at = integers(states, 1, "states")
         return forced_of_masks(self.fill_mask, at, self.words, self._ends)
-
-    def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> NDArray[np.int64]:
-        """Follow bytes that need not be tokens, one text a state, int64[n].
-
-        Args:
-            states: int64[n].
-            texts: n byte strings; an empty one leaves its state as it is.
-
-        Returns:
-            int64[n]: DEAD where no member begins so.
-        """
-        at = integers(states, 1, "states")
-        require_rows(len(at), len(texts), "texts")
-        offsets = np.zeros(len(at) + 1, np.int64)
-        np.cumsum([len(text) for text in texts], out=offsets[1:])
-        flat = np.frombuffer(b"".join(texts), np.uint8)
-        out = np.empty(len(at), np.int64)
-        call = library.schema_engine_advance_bytes
-        self._engine.work_on(
-            len(at), lambda i: call(self._handle, at[i:], flat, offsets[i:], out[i:])
-        )
-        return out
 
     def speculation_keys(self, states: Any) -> NDArray[np.int64]:
         """Return what a next token may be learnt for: int64[n], equal in every session.
@@ -158,14 +169,39 @@ class SchemaSession(Session):
         library.schema_engine_speculation_keys(self._handle, at, out)
         return out
 
-    def level(self, state: int) -> Level:
-        """Return the level of nesting that a state, neither DEAD nor DONE, stands for."""
-        return Level.of(self._engine, state)
+    def _advance_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.int64]
+    ) -> None:
+        self.engine.work_on(len(at), lambda i: _advance(self._handle, at[i:], tokens[i:], out[i:]))
+
+    def _fill_rows(self, at: NDArray[np.int64], packed: NDArray[np.int32]) -> None:
+        self.engine.work_on(len(at), lambda i: _fill_mask(self._handle, at[i:], packed[i:]))
+
+    def _check_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.bool_]
+    ) -> None:
+        call = library.schema_engine_check
+        self.engine.work_on(len(at), lambda i: call(self._handle, at[i:], tokens[i:], out[i:]))
+
+    def _complete_rows(self, at: NDArray[np.int64], out: NDArray[np.bool_]) -> None:
+        library.schema_engine_complete(self._handle, at, out)
+
+    def _advance_texts(
+        self,
+        at: NDArray[np.int64],
+        flat: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        out: NDArray[np.int64],
+    ) -> None:
+        call = library.schema_engine_advance_bytes
+        self.engine.work_on(
+            len(at), lambda i: call(self._handle, at[i:], flat, offsets[i:], out[i:])
+        )
 
     def statistics(self) -> dict[str, int]:
         """Return counts and bytes of states, steps and masks.
 
         ``states`` are those that came since the session began; all else is the engine's.
         """
-        counts = self._engine.statistics()
+        counts = self.engine.statistics()
         return counts | {"states": counts["states"] - self._before}

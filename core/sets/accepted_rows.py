@@ -1,4 +1,4 @@
-"""Which rows of a set another constraint accepts: one walk over the trie, level by level."""
+"""Rows of a set that another constraint accepts: one walk over the trie, level by level."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class AcceptedRows:
     ended: NDArray[np.bool_]
 
 
-class _Spent(Exception):  # noqa: N818 - it says that a budget is spent, which is no error
-    """More steps than the walk may take."""
+class _BudgetExceeded(Exception):  # noqa: N818 - not an error: an answer
+    """The walk would take more steps, or hold more states, than it may."""
 
 
 def restriction(
@@ -88,15 +88,15 @@ def accepted_rows(
         some 30 nanoseconds where states come again, a microsecond and a few hundred bytes where
         every prefix is a state of its own.
     """
-    walk = _Walk(rows, session, max_steps, max_states)
+    walk = _TrieWalk(rows, session, max_steps, max_states)
     try:
         walk.run()
-    except _Spent:
+    except _BudgetExceeded:
         return None
     return walk.rows
 
 
-class _Walk:
+class _TrieWalk:
     """One walk: nodes of the trie by level, then the tails of rows that are alone."""
 
     def __init__(self, rows: SetRows, session: Session, max_steps: int, max_states: int) -> None:
@@ -173,10 +173,10 @@ class _Walk:
     def _step(self, states: NDArray[np.int64], tokens: NDArray[np.int32]) -> NDArray[np.int64]:
         self._left -= len(tokens)
         if self._left < 0:
-            raise _Spent
+            raise _BudgetExceeded
         after: NDArray[np.int64] = self._session.advance(states, tokens.astype(np.int64))
         if self._session.statistics()["states"] > self._max_states:
-            raise _Spent
+            raise _BudgetExceeded
         return after
 
     def _finish(self, rows: NDArray[np.int64], states: NDArray[np.int64]) -> None:

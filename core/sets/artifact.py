@@ -21,17 +21,10 @@ from cdec.core.artifacts.checks import (
 )
 from cdec.core.errors import TokenizerMismatchError
 from cdec.core.mask import mask_words
+from cdec.core.sets.trie import DENSE_DEGREE, DTYPES
 
 COLUMNS: Mapping[str, str] = {
-    "tokens": "int32",
-    "row_offsets": "int64",
-    "node_token": "int32",
-    "node_link": "int64",
-    "node_degree": "int32",
-    "node_row": "int32",
-    "node_count": "int32",
-    "dense_nodes": "int32",
-    "dense_masks": "int32",
+    **{name: np.dtype(kind).name for name, kind in DTYPES.items()},
     "text_hash": "uint64",
     "text_row": "int32",
     "source_offsets": "int64",
@@ -50,7 +43,6 @@ source had no ids: line numbers serve); ``vocabulary_*`` are the bytes of every 
 artifact can be read without its tokenizer.
 """
 
-DENSE_DEGREE = 256
 _FORMS = ("none", "nfc", "nfkc")
 
 

@@ -1,4 +1,4 @@
-"""A set described: its sizes, and part of its trie as plain data."""
+"""Descriptions of a set: its sizes, and part of its trie as plain data."""
 
 from __future__ import annotations
 

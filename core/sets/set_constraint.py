@@ -18,14 +18,11 @@ from cdec.core.errors import UsageError
 from cdec.core.session import Session
 from cdec.core.sets.accepted_rows import restriction
 from cdec.core.sets.artifact import COLUMNS, check_set, check_set_shape
-from cdec.core.sets.filter import RowFilter
-from cdec.core.sets.members import MemberIndex, SetMembers
+from cdec.core.sets.members import SetMembers, TextIndex
 from cdec.core.sets.report import TreeNode, describe_tree, statistics
-from cdec.core.sets.rows import SetRows
-from cdec.core.sets.session import SetSession
-from cdec.core.sets.text_index import TextIndex
+from cdec.core.sets.rows import RowFilter, SetRows
+from cdec.core.sets.session import SetSession, TrieView, make_view
 from cdec.core.sets.trie import END, SetArrays
-from cdec.core.sets.view import TrieView, make_view
 from cdec.core.tokens.vocabulary import Vocabulary
 
 
@@ -109,7 +106,7 @@ class SetConstraint(StoredConstraint):
     def from_arrays(
         cls,
         arrays: SetArrays,
-        index: MemberIndex,
+        index: TextIndex,
         vocabulary: Vocabulary,
         options: Mapping[str, Any],
         columns: Mapping[str, NDArray[Any]],

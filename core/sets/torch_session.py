@@ -17,12 +17,10 @@ from torch import Tensor
 from cdec.core.errors import ArtifactInvalidError, UsageError
 from cdec.core.mask import WORD_BITS, allocate_mask, mask_words, unpack_mask
 from cdec.core.native import library
-from cdec.core.session import DEAD, DONE, Session
-from cdec.core.session_arguments import require_tensor_mask
-from cdec.core.sets.completions import SetCompletions
-from cdec.core.sets.filter import RowFilter
+from cdec.core.session import DEAD, DONE, Session, require_tensor_mask
+from cdec.core.sets.rows import RowFilter
+from cdec.core.sets.session import TAIL, TAIL_SHIFT, SetCompletions, TrieView
 from cdec.core.sets.trie import DENSE_DEGREE, END, SetArrays
-from cdec.core.sets.view import TAIL, TAIL_SHIFT, TrieView
 
 _KEY_SHIFT = 31
 """An edge's key is ``parent << 31 | token + 1``: edges in level order have rising keys."""
@@ -85,7 +83,7 @@ class TorchTrie:
         )
 
 
-class _Places(NamedTuple):
+class _Positions(NamedTuple):
     """Where a batch of states stands, all [n]."""
 
     node: Tensor
@@ -231,7 +229,7 @@ class TorchSetSession(Session):
         bits: Tensor = unpack_mask(mask, self._width)
         return bits
 
-    def _places(self, at: Tensor) -> _Places:
+    def _places(self, at: Tensor) -> _Positions:
         trie = self._trie
         nodes, rows = trie.token.shape[0], trie.row_offsets.shape[0] - 1
         row = ((at >> TAIL_SHIFT) - 1).clamp(0, rows - 1)
@@ -245,9 +243,9 @@ class TorchSetSession(Session):
         first = trie.link[node].clamp(0, nodes - 1)
         ends = is_node & (trie.degree[node] > 0) & (trie.token[first] == END)
         complete = (ends & self._is_kept(first)) | (in_tail & (position == stop))
-        return _Places(node, is_node, row, depth, tail_token, complete)
+        return _Positions(node, is_node, row, depth, tail_token, complete)
 
-    def _children(self, places: _Places, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def _children(self, places: _Positions, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Look tokens int64[n, M] up: child ids (clamped) and whether they exist, [n, M]."""
         trie = self._trie
         sought = (places.node[:, None] << _KEY_SHIFT) | (tokens + 1)

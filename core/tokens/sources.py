@@ -1,19 +1,108 @@
-"""From whatever names a tokenizer (object, folder, hub name, file) to a vocabulary's parts."""
+"""Vocabularies of named tokenizers: a tokenizer object, a folder, a name of the hub, a file."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from cdec.core.errors import ModelError, TrustError, UsageError
-from cdec.core.tokens.files import check_spec, generation_eos, read_bounded, read_tokenizer_file
-from cdec.core.tokens.hub import Away, hub_away
-from cdec.core.tokens.parts import TokenizerParts, UncheckedTokenizer, assemble
-from cdec.core.tokens.sentencepiece_files import read_sentencepiece
-from cdec.core.tokens.shipped import is_shipped, located, named
+from cdec.core.tokens.files import (
+    check_spec,
+    end_ids,
+    generation_eos,
+    read_bounded,
+    read_sentencepiece,
+    read_tokenizer_file,
+)
+from cdec.core.tokens.locations import (
+    HubUnavailable,
+    hub_unavailable,
+    is_shipped,
+    located,
+    named,
+    require_hub_name,
+)
+from cdec.core.tokens.spec import (
+    FRAMING,
+    MAX_TOKENS,
+    Spec,
+    Tokenization,
+    UncheckedTokenizer,
+    continuation_spec,
+    flagged_special_ids,
+    refuse_unfaithful,
+    token_bytes,
+)
+from cdec.core.tokens.vocabulary import Vocabulary
+
+END_NAMES = ("</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "<|im_end|>")
+"""Special tokens that mean the end, for a tokenizer that does not say which one does."""
+BEGIN_NAMES = ("<s>", "<bos>", "<|begin_of_text|>")
+
+
+def assemble(given: UncheckedTokenizer) -> Vocabulary:
+    """Turn a tokenizer as read into a vocabulary that encodes continuation text.
+
+    Raises:
+        ModelError: Its tokens are not byte strings, it has none that are text, or its file says
+            something that the ``tokenizers`` library never writes.
+    """
+    try:
+        return _assemble(given)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelError(
+            f"{given.name}: the tokenizer's file is damaged: {type(error).__name__}: {error}",
+            hint="Fetch the file again, or save the tokenizer with a current transformers.",
+        ) from error
+
+
+def _assemble(given: UncheckedTokenizer) -> Vocabulary:
+    refuse_unfaithful(given.spec)
+    hidden = given.special_ids | flagged_special_ids(given.spec)
+    eos = given.eos_token_ids or _first_named(given.spec, END_NAMES, hidden)
+    bos = given.bos_token_id
+    if bos is None:
+        bos = next(iter(_first_named(given.spec, BEGIN_NAMES, hidden)), None)
+    # subtle: a generation configuration may end sequences with an ordinary token, say a newline.
+    # It ends them, but how text is encoded, and so the hash, does not depend on it.
+    special = hidden | eos | (set() if bos is None else {bos})
+    wrong = [token_id for token_id in special if not 0 <= token_id < MAX_TOKENS]
+    if wrong:
+        raise ModelError(
+            f"{given.name}: a special token has the id {wrong[0]}, expected 0 <= id < {MAX_TOKENS}",
+            hint="Check eos_token_id in generation_config.json and the tokenizer's files.",
+            token_id=wrong[0],
+        )
+    spec = continuation_spec(given.spec, hidden)
+    table = token_bytes(spec, special)
+    if not any(table):
+        # subtle: transformers builds a tokenizer of two special tokens, without a word, for a
+        # folder that holds a model and no tokenizer.
+        raise ModelError(
+            f"{given.name}: the tokenizer has no token that is text",
+            hint="Check that the tokenizer's files lie beside the model, or name another one.",
+        )
+    framing = {name: given.spec.get(name) for name in FRAMING}
+    tokenization = Tokenization(spec, hidden, framing)
+    return Vocabulary(
+        table,
+        sorted(eos),
+        special,
+        bos_token_id=bos,
+        tokenization=tokenization,
+        name=given.name,
+    )
+
+
+def _first_named(spec: Spec, names: Iterable[str], special: set[int]) -> set[int]:
+    ids = {t["content"]: t["id"] for t in spec["added_tokens"] if t["id"] in special}
+    found = next((ids[name] for name in names if name in ids), None)
+    return set() if found is None else {found}
+
 
 _HUGGING_FACE = ("tokenizer_config.json", "config.json")
 """A folder with one of these is for ``AutoTokenizer``, if it has a vocabulary as well."""
@@ -30,16 +119,23 @@ _VOCABULARIES = (
 )
 
 
-def read_tokenizer(source: Any, *, revision: str | None = None) -> TokenizerParts:
+def read_tokenizer(
+    source: Any, *, width: int | None = None, revision: str | None = None
+) -> Vocabulary:
     """Read any tokenizer; see ``Vocabulary.from_tokenizer`` for the sources and errors."""
+    made = assemble(_unchecked(source, revision))
+    return made if width is None else made.with_width(width)
+
+
+def _unchecked(source: Any, revision: str | None) -> UncheckedTokenizer:
     if not isinstance(source, str | os.PathLike):
-        return assemble(_from_object(source))
+        return _from_object(source)
     path = Path(located(source)).expanduser()
     if path.is_dir():
-        return assemble(_from_folder(path))
+        return _from_folder(path)
     if path.exists():
-        return assemble(read_tokenizer_file(path))
-    return assemble(_from_hub(str(source), revision))
+        return read_tokenizer_file(path)
+    return _from_hub(str(source), revision)
 
 
 def _from_object(tokenizer: Any) -> UncheckedTokenizer:
@@ -146,27 +242,25 @@ def _only_one(folder: Path, files: list[Path]) -> Path:
 
 
 def _from_hub(name: str, revision: str | None) -> UncheckedTokenizer:
-    if name.startswith(("/", ".", "~")) or name.count("/") > 1 or not name:
-        raise ModelError(
-            f"there is no tokenizer at {name!r}: neither a file nor a folder",
-            hint="Check the path; a hub name has the form owner/name.",
-            path=name,
-        )
-    away = hub_away()
-    given = _auto_tokenizer(name, revision, away)
-    eos = given.eos_token_ids | _hub_eos(name, revision, away)
+    require_hub_name(name, f"there is no tokenizer at {name!r}: neither a file nor a folder")
+    unavailable = hub_unavailable()
+    given = _auto_tokenizer(name, revision, unavailable)
+    eos = given.eos_token_ids | _hub_eos(name, revision, unavailable)
     return UncheckedTokenizer(given.spec, given.special_ids, eos, given.bos_token_id, name)
 
 
 def _auto_tokenizer(
-    name: str, revision: str | None, away: Away | None = None
+    name: str, revision: str | None, unavailable: HubUnavailable | None = None
 ) -> UncheckedTokenizer:
-    """Load a tokenizer of a folder or the hub; ``away`` says why the hub is not asked."""
+    """Load a tokenizer of a folder or the hub; ``unavailable`` says why the hub is not asked."""
     from transformers import AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(
-            name, revision=revision, trust_remote_code=False, local_files_only=away is not None
+            name,
+            revision=revision,
+            trust_remote_code=False,
+            local_files_only=unavailable is not None,
         )
     except Exception as error:  # the library raises OSError, ValueError, ImportError, KeyError, ...
         first = str(error).strip().partition("\n")[0]
@@ -178,23 +272,23 @@ def _auto_tokenizer(
             ) from error
         raise ModelError(
             f"the tokenizer {name} cannot be loaded: {first}"
-            if away is None
-            else f"the tokenizer {name} is not on this machine, and {away.reason}",
-            hint="Check the name, or name a local folder." if away is None else away.hint,
+            if unavailable is None
+            else f"the tokenizer {name} is not on this machine, and {unavailable.reason}",
+            hint="Check the name, or name a local folder."
+            if unavailable is None
+            else unavailable.hint,
             name=name,
         ) from error
     return _from_object(tokenizer)
 
 
-def _hub_eos(name: str, revision: str | None, away: Away | None) -> set[int]:
+def _hub_eos(name: str, revision: str | None, unavailable: HubUnavailable | None) -> set[int]:
     from transformers import GenerationConfig
 
     try:
         config = GenerationConfig.from_pretrained(
-            name, revision=revision, local_files_only=away is not None
+            name, revision=revision, local_files_only=unavailable is not None
         )
     except (OSError, ValueError):  # most repositories of mere tokenizers have none
         return set()
-    value = config.eos_token_id
-    entries = value if isinstance(value, list) else [value]
-    return {entry for entry in entries if type(entry) is int and entry >= 0}
+    return end_ids(config.eos_token_id)

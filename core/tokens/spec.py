@@ -1,4 +1,4 @@
-"""What a ``tokenizer.json`` says, as a dict: rewriting it for continuation text, and its hash.
+"""Specs of tokenizers: their form for continuation text, the bytes of their tokens, encoding.
 
 A *spec* is the parsed JSON of the ``tokenizers`` library; every source of a tokenizer becomes one.
 *Continuation text* is text in the middle of a sequence: " Paris" is the token that begins with a
@@ -8,15 +8,41 @@ space and "Paris" the one that does not, and text that looks like a special toke
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any, TypeAlias
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
+
+from cdec.core.errors import CdecError, EncodingError, ModelError, UntokenizableError, UsageError
 
 Spec: TypeAlias = "dict[str, Any]"
 
 SPACE_MARK = "\u2581"
 """The character that stands for a space in SentencePiece's pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class UncheckedTokenizer:
+    """A tokenizer as its source tells it.
+
+    Attributes:
+        spec: Its ``tokenizer.json``, as parsed.
+        special_ids: Ids that stand for no text, beyond those the spec marks.
+        eos_token_ids: Empty where the source does not say: then the usual names are looked for.
+        bos_token_id: Likewise.
+        name: Shown to people.
+    """
+
+    spec: Spec
+    special_ids: set[int]
+    eos_token_ids: set[int]
+    bos_token_id: int | None
+    name: str
 
 
 def components(part: Spec | None, list_key: str) -> list[Spec]:
@@ -202,3 +228,237 @@ def _canonical_head(spec: Spec) -> Spec:
 
 def _without(part: Spec, key: str) -> Spec:
     return {k: v for k, v in part.items() if k != key}
+
+
+MAX_TOKENS = 1 << 24
+"""More ids than any vocabulary has; an id past it is a broken file, not a token."""
+
+
+def byte_alphabet() -> tuple[str, ...]:
+    """Return the character that byte-level BPE writes for each byte, 256 of them.
+
+    Printable bytes stand for themselves, the others follow from U+0100 on, in order (Radford et al.
+    2019, the tokenizer of GPT-2).
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    shifted = iter(range(0x100, 0x200))
+    return tuple(chr(b) if b in printable else chr(next(shifted)) for b in range(256))
+
+
+class _ByteOf(dict[int, int]):
+    """Character -> byte for ``str.translate``; a character of no byte becomes U+FFFF."""
+
+    def __missing__(self, character: int) -> int:
+        return 0xFFFF
+
+
+def token_bytes(spec: Spec, special_ids: Collection[int]) -> list[bytes]:
+    """Return the bytes by token id; ``b""`` for special ids and holes.
+
+    Args:
+        spec: As ``continuation_spec`` returns it.
+        special_ids: Ids that stand for no text.
+
+    Raises:
+        ModelError: An id that is absurd, or no token at all.
+    """
+    tokens = model_tokens(spec)
+    added = {token["id"]: token["content"] for token in spec["added_tokens"]}
+    ids = {*tokens, *added, *special_ids}
+    if not ids or min(ids) < 0 or max(ids) >= MAX_TOKENS:
+        raise ModelError(
+            f"the tokenizer has token ids outside of 0 to {MAX_TOKENS - 1}, or none at all",
+            hint="Check the tokenizer's files; one of them is damaged or empty.",
+        )
+    table = [b""] * (max(ids) + 1)
+    byte_level = any(
+        part["type"] == "ByteLevel" for part in normalizers(spec) + pre_tokenizers(spec)
+    )
+    if byte_level:
+        _fill_byte_level(table, tokens)
+    else:
+        _fill_pieces(table, tokens, spec)
+    mark = None if byte_level else _space_mark(spec)
+    for token_id, content in added.items():
+        text = content if mark is None else content.replace(mark, " ")
+        # A SentencePiece byte token stays a byte where the file lists it as an added token too.
+        if mark is None or token_id not in tokens:
+            table[token_id] = text.encode()
+    for token_id in special_ids:
+        table[token_id] = b""
+    return table
+
+
+def refuse_unfaithful(spec: Spec) -> None:
+    """Raise ModelError where the tokens of a kind of tokenizer do not spell the text."""
+    model = spec["model"]
+    affixes = [model.get("continuing_subword_prefix"), model.get("end_of_word_suffix")]
+    if model["type"] in ("BPE", "Unigram") and not any(affixes):
+        return
+    found = model["type"] + (
+        f" with the affix {next(filter(None, affixes))!r}" if any(affixes) else ""
+    )
+    raise ModelError(
+        f"the tokenizer is of the kind {found}: it drops spaces, so its tokens do not spell the "
+        "text; expected byte-level BPE, SentencePiece (BPE or Unigram), tekken or tiktoken",
+        hint="Use a model of another tokenizer, or give Vocabulary the bytes of every token.",
+        kind=model["type"],
+    )
+
+
+def _fill_byte_level(table: list[bytes], tokens: dict[int, str]) -> None:
+    byte_of = _ByteOf({ord(char): byte for byte, char in enumerate(byte_alphabet())})
+    for token_id, token in tokens.items():
+        try:
+            table[token_id] = token.translate(byte_of).encode("latin-1")
+        except UnicodeEncodeError:  # not in the byte alphabet: text that was put in by hand
+            table[token_id] = token.encode()
+
+
+def _fill_pieces(table: list[bytes], tokens: dict[int, str], spec: Spec) -> None:
+    mark = _space_mark(spec)
+    byte_fallback = bool(spec["model"].get("byte_fallback"))
+    fallback = {f"<0x{b:02X}>": bytes([b]) for b in range(256)} if byte_fallback else {}
+    for token_id, token in tokens.items():
+        byte = fallback.get(token)
+        if byte is None:
+            byte = (token if mark is None else token.replace(mark, " ")).encode()
+        table[token_id] = byte
+
+
+def _space_mark(spec: Spec) -> str | None:
+    """Return the character that stands for a space in the pieces, None where a space does."""
+    for part in pre_tokenizers(spec):
+        if part["type"] == "Metaspace":
+            return str(part.get("replacement", SPACE_MARK))
+    for part in normalizers(spec):
+        if part["type"] == "Replace" and part["pattern"] == {"String": " "}:
+            return str(part["content"])
+    return None
+
+
+CHUNK = 4096
+"""Texts encoded at a time; measured: larger chunks fall out of the processor's caches."""
+
+
+class Tokenization:
+    """A tokenizer set up for continuation text (see ``spec``).
+
+    Encoding uses all cores, as the ``tokenizers`` library does unless the environment variable
+    ``TOKENIZERS_PARALLELISM`` says otherwise, and releases the interpreter lock meanwhile.
+
+    Args:
+        spec: As ``continuation_spec`` returns it.
+        special_ids: As given to it.
+        framing: The parts of the tokenizer's own spec that ``FRAMING`` names; None for none.
+
+    Raises:
+        ModelError: The library refuses the spec, or gives its tokens other ids.
+    """
+
+    def __init__(
+        self, spec: Spec, special_ids: Collection[int], framing: Spec | None = None
+    ) -> None:
+        self._backend = _build(spec)
+        self._framing = framing or {}
+        self.hash = spec_hash(spec, special_ids)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of every text.
+
+        Raises:
+            UsageError: An item is no string.
+            EncodingError: An item has a lone surrogate, which no UTF-8 text has.
+            UntokenizableError: An item has a character that the tokenizer has no token for. (Most
+                tokenizers use an unknown token or drop it instead; then ``Vocabulary.decode`` of
+                the ids is not the text, which callers must check.)
+        """
+        return [encoding.ids for encoding in self._encode(texts)]
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the ids of all texts in one array, int32[total], and offsets, int64[n + 1].
+
+        Cost: the library's time plus about a tenth. Memory: the result twice, and some 130 bytes a
+        token (measured) of ``CHUNK`` texts.
+        """
+        offsets = np.zeros(len(texts) + 1, dtype=np.int64)
+        pieces = [np.zeros(0, dtype=np.int32)]
+        for start in range(0, len(texts), CHUNK):
+            rows = [encoding.ids for encoding in self._encode(texts[start : start + CHUNK], start)]
+            lengths = np.fromiter(map(len, rows), np.int64, count=len(rows))
+            offsets[start + 1 : start + 1 + len(rows)] = lengths
+            total = int(lengths.sum())
+            pieces.append(np.fromiter(chain.from_iterable(rows), np.int32, count=total))
+        np.cumsum(offsets, out=offsets)
+        return np.concatenate(pieces), offsets
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Return the token ids of a prompt: framed by special tokens and spaces, as texts are.
+
+        Cost: the tokenizer is built once more, at the first call.
+
+        Raises:
+            UntokenizableError: As ``encode``.
+        """
+        try:
+            return list(self._prompts.encode(text).ids)
+        except Exception as error:
+            raise _encoding_error([text], 0, error) from error
+
+    @cached_property
+    def _prompts(self) -> Any:
+        """The tokenizer with its own framing; special tokens that are spelled out stay text."""
+        return _build(orjson.loads(self._backend.to_str()) | self._framing)
+
+    def _encode(self, texts: Sequence[str], start: int = 0) -> list[Any]:
+        # subtle: the library takes a tuple for a pair of texts, and refuses a surrogate with a
+        # TypeError that does not say where.
+        for index, text in enumerate(texts if set(map(type, texts)) - {str} else ()):
+            if not isinstance(text, str):
+                raise UsageError(
+                    f"text {start + index} is of type {type(text).__name__}, expected str"
+                )
+        try:
+            return list(self._backend.encode_batch_fast(list(texts), add_special_tokens=False))
+        except Exception as error:  # a TypeError for a surrogate, bare Exceptions otherwise
+            raise _encoding_error(texts, start, error) from error
+
+
+def _encoding_error(texts: Sequence[str], start: int, cause: Exception) -> CdecError:
+    for index, text in enumerate(texts):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            return EncodingError(
+                f"text {start + index} has a lone surrogate at character {error.start}; "
+                "expected text that can be written as UTF-8",
+                hint="Repair the text, or read it with errors='replace'.",
+                text=start + index,
+                character=error.start,
+            )
+    return UntokenizableError(
+        f"the tokenizer refuses one of the texts: {cause}",
+        hint="Leave out what is in no language the tokenizer was made for.",
+    )
+
+
+def _build(spec: Spec) -> Any:
+    from tokenizers import Tokenizer
+
+    try:
+        backend = Tokenizer.from_buffer(orjson.dumps(spec))
+    except Exception as error:  # the library raises bare Exceptions
+        raise ModelError(
+            f"the tokenizers library refuses the tokenizer: {error}",
+            hint="Check that the tokenizer's file is whole; a newer library may read it.",
+        ) from error
+    for token in spec["added_tokens"]:
+        if backend.token_to_id(token["content"]) != token["id"]:
+            raise ModelError(
+                f"the added token with the id {token['id']} gets the id "
+                f"{backend.token_to_id(token['content'])}: the file's added tokens leave a gap",
+                hint="Load the tokenizer with transformers and save it again.",
+                token_id=token["id"],
+            )
+    backend.encode_special_tokens = True
+    return backend

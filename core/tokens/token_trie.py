@@ -9,16 +9,15 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.errors import UntokenizableError
 from cdec.core.files.cache import CacheFolder
 from cdec.core.native import library
-
-if TYPE_CHECKING:
-    from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.core.tokens.vocabulary import Vocabulary
 
 _BLOCK = 8
 """Bytes compared at once while sorting: a 64-bit word."""
@@ -188,3 +187,29 @@ def _keep(trie: TokenTrie, name: str) -> TokenTrie:
     header = np.array([_FORMAT, len(trie.node_byte), len(trie.token_ids)], np.int32)
     _cache().keep(name, np.concatenate((header, _digest(content), content)).data.cast("B"))
     return trie
+
+
+def longest_tokens(vocabulary: Vocabulary, text: bytes) -> list[int]:
+    """Cut a text into the longest tokens from the left.
+
+    Raises:
+        UntokenizableError: At some byte no token fits.
+    """
+    ids: dict[bytes, int] = {}
+    for token_id, token in enumerate(vocabulary.token_bytes):
+        ids.setdefault(token, token_id)
+    ids.pop(b"", None)
+    longest = max(map(len, ids), default=0)
+    found, at = [], 0
+    while at < len(text):
+        sizes = range(min(longest, len(text) - at), 0, -1)
+        size = next((size for size in sizes if text[at : at + size] in ids), 0)
+        if not size:
+            raise UntokenizableError(
+                f"no token begins like byte {at + 1} of the text",
+                hint="name the tokenizer with `tokenizer`",
+                byte_offset=at + 1,
+            )
+        found.append(ids[text[at : at + size]])
+        at += size
+    return found

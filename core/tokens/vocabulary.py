@@ -1,7 +1,7 @@
 """Vocabulary: token id <-> bytes, special and end-of-sequence ids, logits width, fingerprints.
 
-Only what holds for every tokenizer lives here; ``tokenization`` encodes text, ``token_bytes`` finds
-the bytes of a tokenizer's tokens, ``sources`` and ``files`` read tokenizers.
+Only what holds for every tokenizer lives here: their readers (``sources``) import this, and are
+imported by ``Vocabulary.from_tokenizer`` alone.
 """
 
 from __future__ import annotations
@@ -9,15 +9,31 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 
-if TYPE_CHECKING:
-    from cdec.core.tokens.tokenization import Tokenization
+
+class Encoder(Protocol):
+    """What encodes the texts of a vocabulary, as ``Tokenization`` does.
+
+    Attributes:
+        hash: SHA-256 (hex) over all that decides how text becomes tokens.
+    """
+
+    hash: str
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of every text."""
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the ids of all texts in one array, int32[total], and offsets, int64[n + 1]."""
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Return the token ids of a prompt: framed by special tokens and spaces, as texts are."""
 
 
 class Vocabulary:
@@ -48,7 +64,7 @@ class Vocabulary:
         *,
         width: int | None = None,
         bos_token_id: int | None = None,
-        tokenization: Tokenization | None = None,
+        tokenization: Encoder | None = None,
         name: str = "",
     ) -> None:
         self.size = len(token_bytes)
@@ -89,18 +105,11 @@ class Vocabulary:
             ExtraMissingError: A SentencePiece file without the ``sentencepiece`` extra.
             LimitError: A file larger than tokenizers are.
         """
-        from cdec.core.tokens.sources import read_tokenizer
+        # A reader of vocabularies need not know the formats of tokenizers.
+        from cdec.core.tokens import read_tokenizer
 
-        parts = read_tokenizer(source, revision=revision)
-        return cls(
-            parts.token_bytes,
-            parts.eos_token_ids,
-            parts.special_token_ids,
-            width=width,
-            bos_token_id=parts.bos_token_id,
-            tokenization=parts.tokenization,
-            name=parts.name,
-        )
+        found: Vocabulary = read_tokenizer(source, width=width, revision=revision)
+        return found
 
     def with_width(self, width: int) -> Vocabulary:
         """Return this vocabulary for logits of another width (>= size)."""
@@ -230,7 +239,7 @@ class Vocabulary:
             name=self.name,
         )
 
-    def _require_tokenization(self) -> Tokenization:
+    def _require_tokenization(self) -> Encoder:
         if self.tokenization is None:
             raise UsageError(
                 "this vocabulary was given by its bytes and has no tokenizer to encode text with",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import UsageError
-from cdec.core.tokens.shipped import EMBEDDED
+from cdec.core.tokens.locations import EMBEDDED
 from cdec.integrations.openai_batch.body import Asking
 from cdec.integrations.openai_batch.drawing import BatchTasks, batch_work
 from cdec.integrations.openai_batch.reading import requests_from_objects
@@ -17,7 +17,7 @@ from cdec.samplers.facts import ABOUT
 from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.integrations.records.tasks import Task
 

@@ -8,8 +8,7 @@ from typing import Any
 from cdec.core.errors import CdecError, FieldError, LimitError
 from cdec.data.prompts.fields import RecordFields, shown
 from cdec.integrations.openai_batch.body_fields import CHAT, TEXT
-from cdec.integrations.serving.asked import FIELD, Asked
-from cdec.integrations.serving.settings import ServingSettings
+from cdec.integrations.serving.settings import FIELD, ConstraintRequest, ServingSettings
 
 MOST_LOGPROBS = {CHAT: 20, TEXT: 5}
 """Most alternatives that are listed with a token: of chats, and of texts."""
@@ -222,9 +221,9 @@ def constrained(body: RecordFields, asking: Asking) -> dict[str, Any]:
     }
 
 
-def _asked(body: RecordFields, given: object, asking: Asking, name: str) -> Asked:
+def _asked(body: RecordFields, given: object, asking: Asking, name: str) -> ConstraintRequest:
     try:
-        return Asked.of(given, asking.settings)
+        return ConstraintRequest.of(given, asking.settings)
     except (FieldError, LimitError) as error:
         found: CdecError = type(error)(
             f"{body.name}, {body.unit} {body.line}: {error.message}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cdec.data.prompts.fields import RecordFields
-from cdec.integrations.serving.asked import FIELD
+from cdec.integrations.serving.settings import FIELD
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 """The two kinds of requests, as their ``url`` names them."""

@@ -11,11 +11,11 @@ from cdec.core.sample import FINISH_COMPLETE
 from cdec.data.ids import id_key
 from cdec.integrations.openai_batch.body_fields import CHAT
 from cdec.integrations.openai_batch.reading import BadRequest, BatchRequest
-from cdec.integrations.serving.asked import FIELD
+from cdec.integrations.serving.settings import FIELD
 
 if TYPE_CHECKING:
     from cdec.core.errors import CdecError
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.samplers.request import Request
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cdec.core.errors import UnavailableError
-from cdec.core.files.scratch import scratch_folder
+from cdec.core.files.whole import scratch_folder
 from cdec.integrations.ray.library import ray_library, restore
 
 OBJECT_STORE_BYTES = 256 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cdec.core.tokens.shipped import EMBEDDED
+from cdec.core.tokens.locations import EMBEDDED
 from cdec.data.output.parquet import sample_schema, table_of
 from cdec.integrations.ray.journal import Watch, new_journal
 from cdec.integrations.ray.library import ray_library
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from ray.data import Dataset
 
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.data.prompts.record import BadRecord, PromptRecord
 
 ROWS = 64

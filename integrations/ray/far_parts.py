@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import CdecError, OutputError
 from cdec.core.files.remote import Place, file_system, is_url, readable
-from cdec.core.files.scratch import scratch_folder
+from cdec.core.files.whole import scratch_folder
 from cdec.data.output.manifest import check_manifest, manifest_done, manifest_path, write_manifest
 from cdec.data.output.writer import open_writer
 from cdec.integrations.ray.parts import Part, PartFolder, PartFormat

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import UsageError
 from cdec.core.models.loading import load_model
-from cdec.core.tokens.shipped import EMBEDDED, EMBEDDED_DRAFT
+from cdec.core.tokens.locations import EMBEDDED, EMBEDDED_DRAFT
 from cdec.samplers.options import COUNTS, LOOKUP
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.integrations.records.settings import Execution
     from cdec.samplers.method import Method
 

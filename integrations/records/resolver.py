@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cdec.core.combine.prefill import BegunConstraint
     from cdec.core.combine.sorted_tokens import SortedTokens
     from cdec.core.constraint import Constraint
-    from cdec.core.models.base import LanguageModel, Prompt
+    from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.prompts.record import PromptRecord
     from cdec.integrations.records.settings import ConstraintSpecification

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.core.errors import Notice
 from cdec.core.models.loading import load_model
 from cdec.core.models.warping import Warping
-from cdec.core.tokens.shipped import EMBEDDED
+from cdec.core.tokens.locations import EMBEDDED
 from cdec.data.prompts.names import OtherFields
 from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_records
 from cdec.integrations.records.drawing import SampleTasks
@@ -25,7 +25,7 @@ from cdec.samplers.sampling import BATCH_SIZE, named_method
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.integrations.records.resolver import Bind

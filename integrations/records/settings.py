@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cdec.core.tokens.shipped import EMBEDDED
+from cdec.core.tokens.locations import EMBEDDED
 
 if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText, MarkerLimits
     from cdec.core.files.remote import FilePath
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.data.prompts.record import PromptRecord
     from cdec.data.prompts.templates import PromptTemplate
     from cdec.integrations.records.sources import RecordSources

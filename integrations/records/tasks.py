@@ -11,7 +11,7 @@ from cdec.data.input.arrivals import never
 from cdec.integrations.records.faults import as_cdec_error, is_out_of_memory
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.core.models.warping import Warping
 
 Work: TypeAlias = Callable[[Sequence["Task"]], Sequence[Any]]

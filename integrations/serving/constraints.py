@@ -18,8 +18,7 @@ from cdec.core.combine.denial import deny
 from cdec.core.errors import CdecError
 from cdec.core.files.cache import CacheFolder
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.integrations.serving.asked import Asked
-from cdec.integrations.serving.settings import ServingSettings
+from cdec.integrations.serving.settings import ConstraintRequest, ServingSettings
 
 if TYPE_CHECKING:
     from cdec.compilers.kinds import SourceOptions
@@ -73,14 +72,14 @@ class ServedConstraints:
         """Return the constraint that a request's argument asks for.
 
         Raises:
-            FieldError, LimitError: As ``Asked.of``; candidates that are no members.
+            FieldError, LimitError: As ``ConstraintRequest.of``; candidates that are no members.
             EmptySetError: Everything is denied.
             CdecError: What the request brings cannot be compiled within the limits.
             OutputError: The system gives no descriptor or process; asked again, it may.
         """
-        return self.of(Asked.of(value, self.settings))
+        return self.of(ConstraintRequest.of(value, self.settings))
 
-    def of(self, asked: Asked) -> Constraint:
+    def of(self, asked: ConstraintRequest) -> Constraint:
         """Return the constraint of what was asked; raises as ``read``."""
         found = self._there(asked)
         if found is not None:
@@ -94,7 +93,7 @@ class ServedConstraints:
     def has(self, value: object) -> bool:
         """Say whether ``read`` makes nothing of a request's argument: it is there, or refused."""
         try:
-            asked = Asked.of(value, self.settings)
+            asked = ConstraintRequest.of(value, self.settings)
             return self._there(asked) is not None
         except CdecError:
             return True
@@ -108,7 +107,7 @@ class ServedConstraints:
         if self._sources is not None:
             self._sources.close()
 
-    def _there(self, asked: Asked) -> Constraint | None:
+    def _there(self, asked: ConstraintRequest) -> Constraint | None:
         """Return a constraint that was made; nothing waits here for what others make.
 
         Raises:
@@ -122,11 +121,11 @@ class ServedConstraints:
             is_whole = asked.candidates is None
             return self._named[asked.artifact] if is_whole else self._recent.find(asked)
         if asked.candidates is None or self._sets is None:
-            # ``Asked.of`` lets candidates through where they are allowed, which takes a tokenizer.
+            # Candidates are let through where they are allowed, which takes a tokenizer.
             raise KeyError(asked)
         return self._sets.find(asked.candidates)
 
-    def _made(self, asked: Asked) -> Constraint:
+    def _made(self, asked: ConstraintRequest) -> Constraint:
         if asked.deny:
             denied, whole = [text.encode() for text in asked.deny], replace(asked, deny=())
             found = self._there(whole)

@@ -2,12 +2,15 @@
 
 Read ``processor`` first, which masks what ``model.generate`` writes by itself; then ``generate``,
 which is handed to it as ``custom_generate`` (``call`` reads what it was given, ``modules`` makes
-language models of modules, ``output`` what it returns). Others import from here.
+language models of modules). Others import from here.
 """
 
-from cdec.integrations.transformers.generate import generate
+from cdec.integrations.transformers.generate import (
+    ConstrainedOutput,
+    ConstrainedPairOutput,
+    generate,
+)
 from cdec.integrations.transformers.modules import model_vocabulary
-from cdec.integrations.transformers.output import ConstrainedOutput, ConstrainedPairOutput
 from cdec.integrations.transformers.processor import ConstraintProcessor
 
 __all__ = [

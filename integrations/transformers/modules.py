@@ -1,4 +1,4 @@
-"""Modules of transformers as language models: which tokenizer is theirs, which ids end a text."""
+"""Modules of transformers as language models, with their tokenizers and ends of texts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 from cdec.core.constraint import Constraint
 from cdec.core.errors import CdecError, TokenizerMismatchError, UsageError
-from cdec.core.models.base import LanguageModel
-from cdec.core.models.wrapping import fitted_vocabulary, output_width, wrap_module
+from cdec.core.models.base import Budget
+from cdec.core.models.language_model import LanguageModel
+from cdec.core.models.loading import fitted_vocabulary, output_width, wrap_module
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.integrations.tokens import require_same_tokens
+from cdec.integrations.cursors import require_same_tokens
 
 MAKE = "Make the constraint with model_vocabulary(model, tokenizer)."
 """What to do about a constraint of other tokens."""
@@ -86,9 +87,8 @@ def language_model(
             "the model is in training mode, where equal prefixes have different scores",
             hint="Call model.eval() first.",
         )
-    if uses_cache:
-        return wrap_module(model, vocabulary, first_tokens=first_tokens)
-    return wrap_module(model, vocabulary, first_tokens=first_tokens, key_value_bytes=0)
+    budget = Budget() if uses_cache else Budget(key_value_bytes=0)
+    return wrap_module(model, vocabulary, first_tokens=first_tokens, budget=budget)
 
 
 def draft_model(draft: Any, vocabulary: Vocabulary) -> Any:

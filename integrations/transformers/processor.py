@@ -1,4 +1,4 @@
-"""ConstraintProcessor: hold what transformers' own ``generate`` writes to constraints."""
+"""ConstraintProcessor: the texts of transformers' own ``generate`` held to constraints."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from cdec.core.constraint import DEAD, DONE, Constraint
 from cdec.core.errors import UsageError
 from cdec.core.mask import apply_mask
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.integrations.prefixes import Beginnings, Texts
-from cdec.integrations.tokens import require_same_tokens
+from cdec.integrations.cursors import PrefixStateCache, PromptLengths, require_same_tokens
 from cdec.integrations.transformers.modules import MAKE
 
 KEPT = 1 << 16
@@ -66,9 +65,9 @@ class ConstraintProcessor(LogitsProcessor):
     ) -> None:
         given = list(constraint) if isinstance(constraint, Sequence) else [constraint]
         self._constraints = given
-        self._beginnings = Beginnings(kept) if prompt_length is None else None
+        self._lengths_of_prompts = PromptLengths(kept) if prompt_length is None else None
         self._prompt_length = prompt_length
-        self._texts = {each: Texts(each, kept) for each in given if each is not None}
+        self._texts = {each: PrefixStateCache(each, kept) for each in given if each is not None}
         if not self._texts:
             raise UsageError("there is no constraint", hint="Leave the processor out.")
         if vocabulary is not None:
@@ -107,8 +106,8 @@ class ConstraintProcessor(LogitsProcessor):
                 at = torch.from_numpy(mine).to(scores.device)
                 masked, waits = self._masked(scores[at], constraint, texts, states[mine])
                 result = result.index_copy(0, at, masked)
-            if self._beginnings is not None:
-                self._beginnings.forget(rows[mine[waits]])
+            if self._lengths_of_prompts is not None:
+                self._lengths_of_prompts.forget(rows[mine[waits]])
         return result
 
     def _states(
@@ -117,7 +116,7 @@ class ConstraintProcessor(LogitsProcessor):
         """Return the state of each row in its constraint's session, int64[rows]."""
         lengths = self._lengths(rows)
         states = self._walked(rows, owners, lengths)
-        if self._beginnings is None:
+        if self._lengths_of_prompts is None:
             return states
         # Of a running call one text at least goes on, and goes on as allowed: what does not is a
         # prompt. (Proposals that assisted generation is about to drop come here, too.)
@@ -126,12 +125,12 @@ class ConstraintProcessor(LogitsProcessor):
         if (states[held] == DONE).all():
             is_prompt |= held
         lengths = np.where(is_prompt, rows.shape[1], lengths)
-        self._beginnings.remember(rows, lengths)
+        self._lengths_of_prompts.remember(rows, lengths)
         return self._walked(rows, owners, lengths) if is_prompt.any() else states
 
     def _lengths(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self._beginnings is not None:
-            return self._beginnings.of(rows)
+        if self._lengths_of_prompts is not None:
+            return self._lengths_of_prompts.of(rows)
         return np.full(len(rows), self._prompt_length, np.int64)
 
     def _walked(
@@ -147,7 +146,11 @@ class ConstraintProcessor(LogitsProcessor):
         return states
 
     def _masked(
-        self, scores: Tensor, constraint: Constraint, texts: Texts, states: NDArray[np.int64]
+        self,
+        scores: Tensor,
+        constraint: Constraint,
+        texts: PrefixStateCache,
+        states: NDArray[np.int64],
     ) -> tuple[Tensor, NDArray[np.bool_]]:
         """Mask the scores of one constraint's rows.
 

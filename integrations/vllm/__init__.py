@@ -2,8 +2,8 @@
 
 ``v1`` and ``v2`` are logits processors for its two model runners: the engine's
 ``logits_processors`` name ``cdec.integrations.vllm.v1:ConstraintProcessor``, no entry point does.
-``requests`` is what both ask of a request; ``checking`` and ``middleware`` have its constraint
-compiled before, off the server's event loop. ``engine`` makes an engine in this process whose
+``requests`` is what both ask of a request; ``middleware`` has its constraint compiled before, off
+the server's event loop. ``engine`` makes an engine in this process whose
 logits are kept, and ``model`` is the ``LanguageModel`` over it. What is asked, allowed and masked
 is decided by ``cdec.integrations.serving``.
 """

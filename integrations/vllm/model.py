@@ -9,9 +9,9 @@ import torch
 from vllm import SamplingParams
 
 from cdec.core.errors import UsageError
-from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, LanguageModel, Prompt
+from cdec.core.models.base import DEFAULT_CACHE_BYTES, TreeModel
+from cdec.core.models.language_model import Contexts, Prompt, event_rounding
 from cdec.core.models.prompts import PromptEncoder
-from cdec.core.models.rounding import event_rounding
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.vllm.engine import ROW, LogitsRecorder
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vllm import LLM
 
 
-class VllmModel(LanguageModel):
+class VllmModel(TreeModel):
     """A model whose distributions a vLLM engine computes, for every method of cdec.
 
     Each evaluation is one request of one token for every prefix that is asked for, so the engine

@@ -1,4 +1,4 @@
-"""What both processors ask of vLLM's requests and engines; what they refuse, before a token.
+"""Checks of vLLM's requests and engines that both processors make before any token.
 
 Compiled kernels are imported where they are used: vLLM's start on a CPU fails once they are.
 """
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from vllm.exceptions import VLLMValidationError
 
 from cdec.core.errors import CdecError, FieldError, TokenizerMismatchError
-from cdec.integrations.serving.asked import FIELD
-from cdec.integrations.serving.settings import ServingSettings
-from cdec.integrations.vllm.checking import check
+from cdec.integrations.serving.settings import FIELD, ServingSettings
+from cdec.integrations.vllm.middleware import check
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint

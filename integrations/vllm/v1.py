@@ -10,9 +10,9 @@ from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
 from cdec.core.errors import UsageError
-from cdec.integrations.serving.rows import Rows
+from cdec.integrations.cursors import MatcherCursor
+from cdec.integrations.serving.matcher import BatchMatcher
 from cdec.integrations.vllm.requests import asked_of, constraint_of, served_by, validate
-from cdec.integrations.walked import Walked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,8 +25,8 @@ class ConstraintProcessor(LogitsProcessor):
     """Holds requests to what their ``cdec`` argument asks.
 
     The tokens of a text are vLLM's own list, so a request that was preempted and begins again is
-    walked again, and one whose tokens were taken back as well. vLLM refuses named processors under
-    speculative decoding itself.
+    followed again, and one whose tokens were taken back as well. vLLM refuses named processors
+    under speculative decoding itself.
 
     Args:
         vllm_config: The engine's.
@@ -50,7 +50,7 @@ class ConstraintProcessor(LogitsProcessor):
         vocabulary = self._served.vocabulary
         if vocabulary is None:
             raise UsageError("the model has no tokenizer")
-        self._rows = Rows(torch.device(device), vocabulary.eos_token_ids[0])
+        self._rows = BatchMatcher(torch.device(device), vocabulary.eos_token_ids[0])
         self._texts: dict[int, _Text] = {}
 
     @classmethod
@@ -75,16 +75,16 @@ class ConstraintProcessor(LogitsProcessor):
         rows = sorted(self._texts)
         if rows:
             texts = [self._texts[row] for row in rows]
-            walked = [text.walked for text in texts]
-            self._rows.apply(logits, rows, walked, self._followed(texts))
+            cursor = [text.cursor for text in texts]
+            self._rows.apply(logits, rows, cursor, self._followed(texts))
         return logits
 
     def _text(self, params: Any, _: object, tokens: list[int]) -> _Text | None:
         if asked_of(params) is None:
             return None
         constraint = constraint_of(params, self._served)
-        walked = None if constraint is None else self._rows.opened(constraint)
-        return _Text(walked, tokens, 0, self._rows.walk(walked, ()))
+        cursor = None if constraint is None else self._rows.opened(constraint)
+        return _Text(cursor, tokens, 0, self._rows.walk(cursor, ()))
 
     def _followed(self, texts: list[_Text]) -> Tensor:
         """Return the state of each text, int64[n]; one step of the batch, but after a gap."""
@@ -93,7 +93,7 @@ class ConstraintProcessor(LogitsProcessor):
             raise UsageError("vLLM gave a text whose last token it has not read")
         if steps:
             after = self._rows.after(
-                [text.walked for text in steps],
+                [text.cursor for text in steps],
                 self._rows.states([text.state for text in steps]),
                 torch.tensor([text.tokens[-1] for text in steps], device=self._rows.device),
             )
@@ -101,7 +101,7 @@ class ConstraintProcessor(LogitsProcessor):
                 text.state, text.count = state, text.count + 1
         for text in texts:
             if len(text.tokens) != text.count:
-                text.state = self._rows.walk(text.walked, text.tokens)
+                text.state = self._rows.walk(text.cursor, text.tokens)
                 text.count = len(text.tokens)
         return self._rows.states([text.state for text in texts])
 
@@ -110,7 +110,7 @@ class ConstraintProcessor(LogitsProcessor):
 class _Text:
     """A request's text: vLLM's list of its tokens, how many of them led to the state."""
 
-    walked: Walked | None
+    cursor: MatcherCursor | None
     tokens: list[int]
     count: int
     state: Any

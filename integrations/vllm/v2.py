@@ -10,9 +10,9 @@ from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor
 
 from cdec.core.constraint import DEAD
 from cdec.core.errors import UsageError
-from cdec.integrations.serving.rows import Rows
+from cdec.integrations.cursors import MatcherCursor
+from cdec.integrations.serving.matcher import BatchMatcher
 from cdec.integrations.vllm.requests import asked_of, constraint_of, served_by, validate
-from cdec.integrations.walked import Walked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,9 +23,9 @@ class ConstraintProcessor(LogitsProcessor):
 
     A row's token is read on the device (``input_ids``), so nothing waits for the host where the
     constraints are sets, asynchronous scheduling or not. Under speculative decoding each proposed
-    token has a row of its own and is walked as if it stood; the states of a request's rows are
+    token has a row of its own and is followed as if it stood; the states of a request's rows are
     kept, so that the next step begins behind those that were accepted. A request that was preempted
-    comes back with its tokens, which are walked again.
+    comes back with its tokens, which are followed again.
 
     Args:
         vllm_config: The engine's.
@@ -41,12 +41,12 @@ class ConstraintProcessor(LogitsProcessor):
         if vocabulary is None:
             raise UsageError("the model has no tokenizer")
         device = torch.device(req_states.device)
-        self._rows = Rows(device, vocabulary.eos_token_ids[0])
+        self._rows = BatchMatcher(device, vocabulary.eos_token_ids[0])
         self._requests = req_states
         speculative = vllm_config.speculative_config
         proposed = 0 if speculative is None else int(speculative.num_speculative_tokens)
         self._proposes = proposed > 0
-        self._texts: dict[int, Walked | None] = {}
+        self._texts: dict[int, MatcherCursor | None] = {}
         self._resumed: set[int] = set()
         slots = req_states.max_num_reqs
         # By slot: states behind the tokens that stood and those proposed last, and how many stood.
@@ -69,10 +69,10 @@ class ConstraintProcessor(LogitsProcessor):
         if asked_of(sampling_params) is None:
             return False
         constraint = constraint_of(sampling_params, self._served)
-        walked = None if constraint is None else self._rows.opened(constraint)
-        self._texts[req_idx] = walked
+        cursor = None if constraint is None else self._rows.opened(constraint)
+        self._texts[req_idx] = cursor
         self._states[req_idx] = DEAD
-        self._states[req_idx, 0] = DEAD if walked is None else walked.start
+        self._states[req_idx, 0] = DEAD if cursor is None else cursor.start
         self._counts[req_idx] = 0
         if self._written(req_idx) > 0:
             self._resumed.add(req_idx)

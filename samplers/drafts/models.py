@@ -24,7 +24,7 @@ from cdec.samplers.walks.frontier import NONE, Step, with_room
 if TYPE_CHECKING:
     from typing import Self
 
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.samplers.walks.frontier import Frontier
 
 

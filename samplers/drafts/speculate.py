@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.core.models.base import LanguageModel
+from cdec.core.models.language_model import LanguageModel
 from cdec.samplers.drafts.base import Draft, DraftOptions
 from cdec.samplers.drafts.counts import Counts, CountsDrafting, LookupDrafting
 from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger, Tested

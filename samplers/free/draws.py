@@ -23,7 +23,7 @@ from cdec.samplers.walks.batch import DEFAULT_MAX_NEW_TOKENS, require_same_vocab
 if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText
     from cdec.core.constraint import Constraint
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.samplers.base import Draw, Drawn, Observer, Sampler
     from cdec.samplers.request import Request

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cdec.core.record_fields.shown import TraceLines
-from cdec.core.record_fields.text_warnings import BUDGET, LOW_Z, shifted
 from cdec.core.sample import (
     FINISH_BUDGET,
     FINISH_COMPLETE,
@@ -20,6 +18,8 @@ from cdec.core.sample import (
     read_value,
 )
 from cdec.core.seeds import derive_seed
+from cdec.core.shown import TraceLines
+from cdec.core.text_warnings import BUDGET, LOW_Z, shifted
 from cdec.samplers.loops import loop_warnings
 
 if TYPE_CHECKING:

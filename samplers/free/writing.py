@@ -19,7 +19,7 @@ from cdec.samplers.walks.outcome import Outcome, build_samples
 
 if TYPE_CHECKING:
     from cdec.core.combine.free_part import FreePart
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.samplers.base import Observer, Sampler
     from cdec.samplers.request import Request

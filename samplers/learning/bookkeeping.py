@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import Notice
 from cdec.core.progress import Progress, Stage, silent
-from cdec.core.record_fields.text_warnings import BUDGET, MOST_NEEDED, about, over_budget
+from cdec.core.text_warnings import BUDGET, MOST_NEEDED, about, over_budget
 from cdec.samplers.learning.rounds import Round, Rounds
 from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.candidates import LENGTH, STUCK, Candidates, TrajectoryBuffer, concatenate

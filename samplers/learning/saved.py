@@ -34,7 +34,6 @@ from cdec.core.errors import (
 )
 from cdec.core.files.whole import refuse_existing
 from cdec.core.mask import allocate_mask
-from cdec.core.models.fingerprint import model_fingerprint
 from cdec.core.native import library
 from cdec.samplers.prefix_tree import EVALUATED, EXACT, NIL, NOBODY, TERMINAL, Arrivals
 from cdec.samplers.walks.batch import UNCONSTRAINED
@@ -66,7 +65,7 @@ def tree_key(batch: Batch, names: Mapping[str, str] | None) -> dict[str, str]:
     )
     constraint = {"constraint": digest} if names is None else names
     return {
-        "model": model_fingerprint(model),
+        "model": model.fingerprint(),
         "vocabulary": f"{model.vocabulary.vocabulary_hash} of {width}",
         "end ids": str(list(model.vocabulary.eos_token_ids)),
         "warping": f"temperature {warping.temperature!r}, top-k {warping.top_k}, "

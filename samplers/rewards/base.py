@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import CdecError, Notice, RewardError, UsageError
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.samplers.base import Draw, Drawn, Observer, Sampler
     from cdec.samplers.request import Request

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError, Notice, RewardError, UsageError
 from cdec.core.models.loading import (
+    context_length_of,
     load_tokenizer,
     model_errors,
     quiet,
     resolve_device,
     resolve_dtype,
 )
-from cdec.core.models.repositories.trust import Repository, open_repository
-from cdec.core.models.wrapping import context_length_of
+from cdec.core.models.repository import Repository, open_repository
 from cdec.samplers.rewards.base import Asked, Record, Reward, known_prompts
 
 
@@ -105,7 +105,7 @@ def label_index(model: ClassifierModel, label: str | int | None) -> int:
 def _load_module(repository: Repository, dtype: Any) -> Any:
     from transformers import AutoModelForSequenceClassification
 
-    with model_errors("reward model", repository.name, repository.away):
+    with model_errors("reward model", repository.name, repository.unavailable):
         module, loading = AutoModelForSequenceClassification.from_pretrained(
             repository.name,
             dtype=dtype,

@@ -34,7 +34,7 @@ from cdec.samplers.scoring.labels import CHUNK_BYTES, LabelTrie, label_log_probs
 from cdec.samplers.walks.batch import Batch, require_same_vocabulary
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel, Prompt, Usage
+    from cdec.core.models.language_model import LanguageModel, Prompt, Usage
     from cdec.core.models.warping import Warping
 
 

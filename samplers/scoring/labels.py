@@ -18,7 +18,7 @@ from cdec.samplers.scoring.texts import token_ids_of
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
-    from cdec.core.models.base import BlockRows, LanguageModel
+    from cdec.core.models.language_model import BlockRows, LanguageModel
     from cdec.core.tokens.vocabulary import Vocabulary
 
 

@@ -38,7 +38,7 @@ from cdec.samplers.walks.decoding import candidate_uniforms, draw_candidates
 from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass_upper, rising
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.samplers.learning.saved import TreeFile
     from cdec.samplers.request import Request
 

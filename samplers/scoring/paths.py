@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.errors import ModelError
-from cdec.core.models.distribution_cache import Distributions
+from cdec.core.models.language_model import Distributions
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.frontier import Frontier, Step

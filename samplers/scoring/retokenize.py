@@ -26,7 +26,7 @@ from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.request import Request
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel, Prompt
+    from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.core.sample import Sample
     from cdec.core.tokens.vocabulary import Vocabulary
 

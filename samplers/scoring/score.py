@@ -27,7 +27,7 @@ from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candid
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
-    from cdec.core.models.base import LanguageModel, Prompt
+    from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.core.tokens.vocabulary import Vocabulary
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError
-from cdec.core.models.watching import clock, watched
-from cdec.core.record_fields.shown import TraceLines
+from cdec.core.shown import TraceLines
 from cdec.samplers.rewards.base import asked_of
 from cdec.samplers.scoring.paths import CHUNK_BYTES, Nodes, walk
 from cdec.samplers.walks.candidates import COMPLETE, STUCK
@@ -23,7 +22,7 @@ from cdec.samplers.walks.events import allowed_ids, host_scores
 from cdec.samplers.walks.frontier import Step
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.samplers.walks.batch import Batch
     from cdec.samplers.walks.outcome import Outcome
@@ -51,7 +50,7 @@ class Tracer:
     def watched(self, model: LanguageModel) -> LanguageModel:
         """Return a view of the model that tells how long its passes take."""
         self._evaluated = {}
-        return watched(model, clock(self._saw))
+        return model.watched(self._saw)
 
     def _saw(self, contexts: NDArray[np.int64], seconds: float) -> None:
         self._passes += 1

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cdec.core.constraint import DONE
 from cdec.core.errors import CdecError, TokenizerMismatchError
-from cdec.core.models.rounding import warped_rounding
+from cdec.core.models.language_model import warped_rounding
 from cdec.samplers.prefix_tree import PrefixTree
 from cdec.samplers.request import MAX_NEW_TOKENS
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from cdec.core.constraint import Constraint, Session
-    from cdec.core.models.base import LanguageModel
+    from cdec.core.models.language_model import LanguageModel
     from cdec.samplers.loops import LoopWatch
     from cdec.samplers.request import Request
 

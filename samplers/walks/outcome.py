@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.record_fields.text_warnings import LEAST_Z, low_z
 from cdec.core.sample import FINISH_BUDGET, Sample
+from cdec.core.text_warnings import LEAST_Z, low_z
 from cdec.samplers.loops import loop_warnings
 from cdec.samplers.prefix_tree import EVALUATED, IN_RUN, Bracket
 from cdec.samplers.walks.candidates import COMPLETE, FINISH_REASONS, Candidates

@@ -280,8 +280,8 @@ print(json.dumps({{"status": status, "modules": sorted(loaded)}}),
       file=sys.stderr)
 """
 NOT_FOR_SETS = (
-    "cdec.core.grammars.engine",
-    "cdec.core.schemas.engine",
+    "cdec.core.grammars.session",
+    "cdec.core.schemas.session",
     "cdec.core.combine.conjunction",
     "cdec.core.combine.free_part",
     "cdec.core.combine.tagged",

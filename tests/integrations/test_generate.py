@@ -13,7 +13,7 @@ from transformers.generation import GenerateDecoderOnlyOutput, GenerateEncoderDe
 
 from cdec.core import Constraint, LanguageModel
 from cdec.core.errors import TokenizerMismatchError, UsageError
-from cdec.core.models.wrapping import wrap_module
+from cdec.core.models.loading import wrap_module
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.transformers import ConstraintProcessor, generate, model_vocabulary
 from cdec.samplers import sample

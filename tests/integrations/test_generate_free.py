@@ -20,7 +20,7 @@ from transformers import (
 
 from cdec.core import Constraint, FreeText, Sample
 from cdec.core.errors import CdecError, UsageError
-from cdec.core.models.wrapping import wrap_module
+from cdec.core.models.loading import wrap_module
 from cdec.integrations.transformers import ConstraintProcessor, generate
 from cdec.samplers import sample
 from cdec.samplers.registry import METHODS

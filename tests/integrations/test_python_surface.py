@@ -19,7 +19,7 @@ from cdec.core.combine.denial import deny
 from cdec.core.errors import DuplicateIdError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.record_fields import fields_of
-from cdec.core.record_fields.shown import TraceLines, safe
+from cdec.core.shown import TraceLines, safe
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.data import embedded_model_path
 from cdec.integrations.frames import sample

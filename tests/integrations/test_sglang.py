@@ -223,7 +223,7 @@ def test_masks_of_a_batch_are_the_sessions_own_and_others_rows_stay(
         free = [row for row in range(8) if row not in {entry.row for entry in entries}]
         assert torch.isfinite(logits[free]).all()
         for i in going:
-            allowed = own_mask(objects[i].walked.constraint, texts[i])
+            allowed = own_mask(objects[i].cursor.constraint, texts[i])
             assert (torch.isfinite(logits[7 - i]).numpy() == allowed).all()
             single = objects[i].allocate_vocab_mask(vocabulary.width, 1, "cpu")
             objects[i].fill_vocab_mask(single, 0)
@@ -241,7 +241,7 @@ def test_tokens_are_taken_back_refused_and_ignored_behind_the_end(
     text = object_of(backend, asked('{"artifact": "cities", "candidates": ["New York"]}'))
     walked: list[int] = []
     while not text.is_terminated():
-        token = int(np.flatnonzero(own_mask(text.walked.constraint, walked))[0])
+        token = int(np.flatnonzero(own_mask(text.cursor.constraint, walked))[0])
         text.accept_token(token)
         walked.append(token)
     text.accept_token(5)
@@ -254,19 +254,19 @@ def test_tokens_are_taken_back_refused_and_ignored_behind_the_end(
         text.accept_token(token)
     assert text.state == DONE
     text.rollback(100)
-    assert text.state == text.walked.start
+    assert text.state == text.cursor.start
     assert text.try_jump_forward(None) is None
 
 
 def test_a_kept_object_begins_anew_for_every_request_and_few_are_kept(backend: Any) -> None:
     key = asked('{"artifact": "list"}')
     first = object_of(backend, key)
-    token = int(np.flatnonzero(own_mask(first.walked.constraint, []))[0])
+    token = int(np.flatnonzero(own_mask(first.cursor.constraint, []))[0])
     first.accept_token(token)
     again = object_of(backend, key)
     assert again is not first
-    assert again.state == again.walked.start
-    assert again.walked is first.walked
+    assert again.state == again.cursor.start
+    assert again.cursor is first.cursor
     for name in CITIES:
         object_of(backend, asked('{"artifact": "cities", "deny": ["' + name + '"]}'))
     assert len(backend.cache) == 3

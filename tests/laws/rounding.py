@@ -1,7 +1,7 @@
 """Two batches, devices or processors compared: equal but for the rounding that is documented.
 
 Wherever a real model is asked twice in another arithmetic, tests compare by this file alone: an
-event's rounding (``cdec.core.models.rounding``) times the number of events.
+event's rounding (``cdec.core.models.language_model``) times the number of events.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cdec.core.models.rounding import EVENT_ROUNDING
+from cdec.core.models.language_model import EVENT_ROUNDING
 
 FLOAT32 = EVENT_ROUNDING["float32"]
 

@@ -20,8 +20,8 @@ import pytest
 from cdec.core import native
 from cdec.core.errors import NativeLibraryError
 from cdec.core.native import library
+from cdec.core.sets.session import make_view
 from cdec.core.sets.trie import build_trie
-from cdec.core.sets.view import make_view
 from cdec.core.tokens.vocabulary import Vocabulary
 
 # --- The binding of the compiled library: what it takes, refuses and says, and the ABI it

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.states import SPREAD, CounterStates, UncountableError
-from cdec.core.grammars.columns import RELATIVE, arrays_from
-from cdec.core.grammars.loops import MOST_STATES, state_of_row
+from cdec.core.grammars.columns import MOST_STATES, RELATIVE, arrays_from, state_of_row
 
 
 class _Loop(NamedTuple):

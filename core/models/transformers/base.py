@@ -1,11 +1,14 @@
-"""TransformersModel: what all language models of the transformers library share.
+"""Language models of the transformers library: their base, and those without a key-value cache.
 
-Imports torch: ``cdec.core.models.loading`` imports it when a model is loaded.
+Recurrent and hybrid models (RWKV, Mamba and their kin) carry a state that can be neither cut nor
+shared by position, so every prefix is computed whole. Imports torch: import it lazily.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +17,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, LanguageModel, Prompt
-from cdec.core.models.rounding import event_rounding
-from cdec.core.models.warping import model_line
+from cdec.core.models.base import Budget, TreeModel
+from cdec.core.models.context_tree import NONE
+from cdec.core.models.language_model import Contexts, Prompt, event_rounding
 
 if TYPE_CHECKING:
     from cdec.core.models.prompts import PromptEncoder
     from cdec.core.tokens.vocabulary import Vocabulary
 
-DEFAULT_BATCH_ROWS = 256
-"""Sequences a forward pass."""
+_VALUES_PER_TENSOR = 256
+"""Values of each tensor that are looked at, evenly spread: training moves all of them."""
+_NOT_THE_LAW = frozenset(
+    {"_name_or_path", "name_or_path", "transformers_version", "_commit_hash", "architectures"}
+    | {"_attn_implementation_autoset", "attn_implementation", "use_cache", "torch_dtype", "dtype"}
+)
+"""Settings that change no distribution; precisions are those of the tensors."""
+_USUAL = Budget()
 
 
 def arithmetic_of(weights: Tensor) -> str:
@@ -41,7 +50,7 @@ def arithmetic_of(weights: Tensor) -> str:
     return {"highest": "float32", "high": "float16"}.get(asked, "bfloat16")
 
 
-class TransformersModel(LanguageModel):
+class TransformersModel(TreeModel):
     """Base of the models that run a transformers module.
 
     Scores are float32 tensors on the model's device, whatever the weights' dtype.
@@ -51,8 +60,7 @@ class TransformersModel(LanguageModel):
         vocabulary: Of the logits' width.
         prompts: Turns prompts into token ids.
         context_length: Tokens of prompt and text together; None where unbounded.
-        max_batch_rows: Sequences a forward pass.
-        cache_bytes: Bytes of next-token distributions kept.
+        budget: What it may compute at once, and keep.
     """
 
     def __init__(
@@ -62,26 +70,24 @@ class TransformersModel(LanguageModel):
         prompts: PromptEncoder,
         *,
         context_length: int | None,
-        max_batch_rows: int = DEFAULT_BATCH_ROWS,
-        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        budget: Budget = _USUAL,
     ) -> None:
         weights = module.get_input_embeddings().weight
         device = weights.device
         super().__init__(
-            vocabulary, device=str(device), context_length=context_length, cache_bytes=cache_bytes
+            vocabulary,
+            device=str(device),
+            context_length=context_length,
+            cache_bytes=budget.cache_bytes,
         )
         self._weights: Tensor = weights
         self._own_rounding: float | None = None
-        self.max_batch_rows = max_batch_rows
+        self.budget = budget
         self._module = module
         self._prompts = prompts
         self.prompt_form = prompts.form
         self._device = device
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
-
-    def __repr__(self) -> str:
-        kind, limit = type(self).__name__, self.context_length
-        return model_line(kind, self.vocabulary, self.device, limit, self.warping)
 
     @property
     def event_rounding(self) -> float:
@@ -96,14 +102,30 @@ class TransformersModel(LanguageModel):
     def event_rounding(self, nats: float) -> None:
         self._own_rounding = nats
 
+    def fingerprint(self) -> str:
+        """Return 64 hexadecimal digits that tell the model's weights and settings from another's.
+
+        Looked at are the configuration, and of each tensor its name, shape, precision and some
+        ``_VALUES_PER_TENSOR`` values: enough to tell any two trained models apart, not a proof
+        against a model that was made to deceive. Cost: tens of milliseconds.
+        """
+        # Not how the weights are run, with or without a cache, but what they are.
+        module = self._module
+        digest = hashlib.sha256(type(module).__name__.encode())
+        settings = {k: v for k, v in module.config.to_dict().items() if k not in _NOT_THE_LAW}
+        digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
+        for name, tensor in sorted(module.state_dict().items()):
+            _add_tensor(digest, name, tensor)
+        return digest.hexdigest()
+
     def encode_prompt(self, prompt: Prompt) -> list[int]:
         """Return a prompt's token ids; see ``PromptEncoder.encode``."""
         return self._prompts.encode(prompt)
 
     def _forward(self, nodes: Contexts) -> Tensor:
         parts = [
-            self._evaluate_chunk(nodes[first : first + self.max_batch_rows])
-            for first in range(0, len(nodes), self.max_batch_rows)
+            self._evaluate_chunk(nodes[first : first + self.budget.max_batch_rows])
+            for first in range(0, len(nodes), self.budget.max_batch_rows)
         ]
         if len(parts) == 1:
             return parts[0]
@@ -124,3 +146,90 @@ class TransformersModel(LanguageModel):
             if name in self._accepts:
                 return {name: count}
         return {}
+
+
+_LOGITS_BYTES = 256 << 20
+"""Bytes of float32 logits a forward pass, all its rows and columns; a single row may take more."""
+
+
+class FullForwardModel(TransformersModel):
+    """A causal model that reads each sequence from its beginning; O(length) a new token."""
+
+    def _evaluate_chunk(self, nodes: Contexts) -> Tensor:
+        positions = self._positions(nodes)
+        columns = len(np.unique(positions))
+        if "logits_to_keep" not in self._accepts:
+            columns = int(positions.max()) + 1
+        size = 4 * len(nodes) * columns * self.vocabulary.width
+        if len(nodes) == 1 or size <= _LOGITS_BYTES:
+            return self._run(nodes)
+        # subtle: every row gives logits at the columns of all rows, so those of similar lengths
+        # go together: 256 rows of 256 lengths would be the square of what is asked for.
+        order = np.argsort(positions, kind="stable")
+        halves = np.split(order, [len(order) // 2])
+        scores = torch.cat([self._evaluate_chunk(nodes[half]) for half in halves])
+        return scores[self._tensor(np.argsort(order))]
+
+    def _positions(self, nodes: Contexts) -> NDArray[np.int64]:
+        """Return the column of each context's last token, int64[n]."""
+        start: NDArray[np.int64] = self._tree.of_root("start", nodes)
+        return start + self._tree.depth[nodes] - 1
+
+    def _run(self, nodes: Contexts) -> Tensor:
+        """Return the logits after ``nodes`` from one forward pass, float32[M, V]."""
+        rows, batch, positions = self._sequences(nodes)
+        lengths = np.array([len(row) for row in rows], np.int64)
+        tokens = np.zeros((len(rows), int(lengths.max())), np.int64)
+        for i, row in enumerate(rows):
+            tokens[i, : len(row)] = row
+        # Logits at the needed columns alone, where the model takes a list of them.
+        columns, column = np.unique(positions, return_inverse=True)
+        arguments: dict[str, Any] = {}
+        if "logits_to_keep" in self._accepts:
+            arguments["logits_to_keep"] = self._tensor(columns)
+        else:
+            column = positions
+        if "attention_mask" in self._accepts and (lengths < tokens.shape[1]).any():
+            mask = np.arange(tokens.shape[1]) < lengths[:, None]
+            arguments["attention_mask"] = self._tensor(mask.astype(np.int64))
+        if "use_cache" in self._accepts:
+            arguments["use_cache"] = False
+        with torch.no_grad():
+            output = self._module(input_ids=self._tensor(tokens), return_dict=True, **arguments)
+        logits: Tensor = output.logits[self._tensor(batch), self._tensor(column.reshape(-1))]
+        return logits.to(self._device).float()
+
+    def _sequences(
+        self, nodes: Contexts
+    ) -> tuple[list[list[int]], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows that cover ``nodes``, and for each node its row and its column."""
+        row_of: dict[int, int] = {}
+        rows: list[list[int]] = []
+        heads: list[int] = []
+        for node in nodes[np.argsort(-self._tree.depth[nodes], kind="stable")].tolist():
+            if node in row_of:
+                continue
+            rows.append(self.whole_tokens(node))
+            heads.append(node)
+            # A prefix of a row needs no row of its own.
+            above = node
+            while above != NONE and above not in row_of:
+                row_of[above] = len(rows) - 1
+                above = int(self._tree.parent[above])
+        self._count(np.array(heads, np.int64), 1, [len(row) for row in rows])
+        batch = np.array([row_of[node] for node in nodes.tolist()], np.int64)
+        return rows, batch, self._positions(nodes)
+
+
+def _add_tensor(digest: Any, name: str, tensor: Any) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        digest.update(f"{name} {tensor!r}".encode())
+        return
+    digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+    # subtle: layers that are not in memory have shapes and no values.
+    if tensor.is_meta or not tensor.numel():
+        return
+    flat = tensor.detach().reshape(-1)
+    places = np.unique(np.linspace(0, tensor.numel() - 1, _VALUES_PER_TENSOR).astype(np.int64))
+    values = flat[torch.from_numpy(places).to(flat.device)]
+    digest.update(values.cpu().contiguous().view(torch.uint8).numpy().tobytes())

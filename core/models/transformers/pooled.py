@@ -1,14 +1,14 @@
 """PooledModel: causal models whose keys and values are kept in a pool of slots by context.
 
-One forward pass is a list of rows, a row is a path of contexts: ``forward_plan`` chooses them,
-``slot_table`` finds their slots, ``kv_pool`` is what the module sees. Imports torch: import it
-lazily.
+One forward pass is a list of rows, a row is a path of contexts: ``plan_waves`` chooses them,
+``kv_pool`` finds their slots and is what the module sees. Imports torch: import it lazily.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,23 +17,127 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cdec.core.errors import ModelError
-from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, Prompt
-from cdec.core.models.context_tree import NONE
-from cdec.core.models.transformers.base import DEFAULT_BATCH_ROWS, TransformersModel
-from cdec.core.models.transformers.forward_plan import PlannedRow, group_rows, plan_waves
-from cdec.core.models.transformers.kv_pool import EMPTY_SLOT, KeyValuePool, PassCache, PassSlots
-from cdec.core.models.transformers.row_buffers import RowBuffers
-from cdec.core.models.transformers.slot_table import SlotTable
+from cdec.core.models.context_tree import NONE, ContextTree
+from cdec.core.models.language_model import Contexts, Prompt
+from cdec.core.models.transformers.base import TransformersModel
+from cdec.core.models.transformers.kv_pool import (
+    EMPTY_SLOT,
+    KeyValuePool,
+    PassCache,
+    PassSlots,
+    RowBuffers,
+    SlotTable,
+)
 
 if TYPE_CHECKING:
-    from cdec.core.models.prompts import PromptEncoder
     from cdec.core.models.warping import Warping
-    from cdec.core.tokens.vocabulary import Vocabulary
 
-DEFAULT_BATCH_TOKENS = 16384
-"""New tokens a forward pass, padding included."""
-DEFAULT_KEY_VALUE_BYTES = 1 << 30
-"""Bytes of cached keys and values."""
+
+@dataclass(frozen=True, slots=True)
+class PlannedRow:
+    """One sequence of a forward pass.
+
+    Attributes:
+        nodes: The contexts it computes, a path from just below what is cached to the head.
+        length: Tokens of the head's whole prefix.
+        new: Tokens that are computed; more than ``len(nodes)`` if the first node is a root.
+    """
+
+    nodes: list[int]
+    length: int
+    new: int
+
+
+def plan_waves(
+    tree: ContextTree,
+    targets: NDArray[np.int64],
+    is_cached: NDArray[np.bool_],
+    copied: Callable[[int], int] = lambda root: 0,
+) -> list[list[PlannedRow]]:
+    """Split the uncached ancestors of ``targets`` into rows, and the rows into waves.
+
+    Contexts without branches make one row (``extend`` is one pass). Where uncached contexts
+    branch, the shared part is a row of an earlier wave, so no token is computed twice.
+
+    Args:
+        tree: The contexts; its roots' column ``start`` holds the tokens of their prompts.
+        targets: int64[M] distinct contexts whose distributions are needed; computed anew even
+            where their keys are cached.
+        is_cached: bool[capacity], contexts whose keys are cached.
+        copied: How many tokens of an uncached root have their keys all the same.
+
+    Returns:
+        Waves, to be run in order. Cost: Python steps a node that is computed.
+    """
+    needed = set(targets.tolist())
+    children: dict[int, list[int]] = {}
+    tops: list[int] = []
+    stack = list(needed)
+    while stack:
+        node = stack.pop()
+        parent = int(tree.parent[node])
+        if parent == NONE or (is_cached[parent] and parent not in needed):
+            tops.append(node)
+            continue
+        children.setdefault(parent, []).append(node)
+        if parent not in needed:
+            needed.add(parent)
+            stack.append(parent)
+    waves: list[list[PlannedRow]] = []
+    level = sorted(tops)
+    while level:
+        wave, below = [], []
+        for top in level:
+            path = [top]
+            while len(following := children.get(path[-1], [])) == 1:
+                path.append(following[0])
+            wave.append(_row(tree, path, is_cached, copied))
+            below += following
+        waves.append(wave)
+        level = sorted(below)
+    return waves
+
+
+def group_rows(rows: list[PlannedRow], max_tokens: int, exact: bool) -> list[list[PlannedRow]]:
+    """Split a wave's rows into passes of similar new lengths, to waste little on padding.
+
+    Args:
+        rows: Of one wave.
+        max_tokens: New tokens a pass, padding included; passed by a single longer row only.
+        exact: Rows of a pass must agree in length and new tokens (models without positions).
+    """
+    ordered = sorted(rows, key=lambda row: (-row.new, -row.length))
+    groups: list[list[PlannedRow]] = []
+    for row in ordered:
+        last = groups[-1] if groups else []
+        if last and (len(last) + 1) * last[0].new <= max_tokens and _fits(last[0], row, exact):
+            last.append(row)
+        else:
+            groups.append([row])
+    return groups
+
+
+def _fits(longest: PlannedRow, row: PlannedRow, exact: bool) -> bool:
+    if exact:
+        return (row.new, row.length) == (longest.new, longest.length)
+    return 2 * row.new >= longest.new or longest.new - row.new <= 8
+
+
+def _row(
+    tree: ContextTree,
+    path: list[int],
+    is_cached: NDArray[np.bool_],
+    copied: Callable[[int], int],
+) -> PlannedRow:
+    head, top = path[-1], path[0]
+    start = int(tree.of_root("start", head))
+    length = start + int(tree.depth[head])
+    # A cached root of which only the distribution is gone repeats its last token alone.
+    is_new_root = tree.parent[top] == NONE and not is_cached[top]
+    above = start - 1 - copied(top) if is_new_root else 0
+    return PlannedRow(path, length, len(path) + above)
+
+
 _RELATIVE = ("t5", "mt5", "umt5")
 """Decoders that know distances only, so that rows of one pass may be padded on the left."""
 
@@ -44,36 +148,14 @@ class PooledModel(TransformersModel):
     Args:
         module: Called as transformers calls a causal model; what it is given as its cache is a
             ``PassCache``.
-        vocabulary, prompts, context_length, max_batch_rows, cache_bytes: As in
-            ``TransformersModel``.
-        key_value_bytes: Bytes of keys and values kept; what does not fit is computed again.
-        max_batch_tokens: New tokens a forward pass, padding included.
+        args, options: As in ``TransformersModel``.
     """
 
-    def __init__(
-        self,
-        module: Any,
-        vocabulary: Vocabulary,
-        prompts: PromptEncoder,
-        *,
-        context_length: int | None,
-        max_batch_rows: int = DEFAULT_BATCH_ROWS,
-        max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
-        cache_bytes: int = DEFAULT_CACHE_BYTES,
-        key_value_bytes: int = DEFAULT_KEY_VALUE_BYTES,
-    ) -> None:
-        super().__init__(
-            module,
-            vocabulary,
-            prompts,
-            context_length=context_length,
-            max_batch_rows=max_batch_rows,
-            cache_bytes=cache_bytes,
-        )
-        self.max_batch_tokens = max_batch_tokens
-        self._pool = KeyValuePool(key_value_bytes)
+    def __init__(self, module: Any, *args: Any, **options: Any) -> None:
+        super().__init__(module, *args, **options)
+        self._pool = KeyValuePool(self.budget.key_value_bytes)
         self._slots = SlotTable(self._tree, self._pool)
-        self._buffers = RowBuffers(key_value_bytes // 4)
+        self._buffers = RowBuffers(self.budget.key_value_bytes // 4)
         self._has_positions = "position_ids" in self._accepts
         # Others count positions from the left of the padded row: their rows must agree in length.
         self._takes_ragged = self._has_positions or module.config.model_type in _RELATIVE
@@ -147,7 +229,7 @@ class PooledModel(TransformersModel):
         place = {node: row for row, node in enumerate(nodes.tolist())}
         scores: Tensor | None = None
         for wave in waves:
-            for rows in group_rows(wave, self.max_batch_tokens, exact):
+            for rows in group_rows(wave, self.budget.max_batch_tokens, exact):
                 found, logits = self._run_rows(rows, place, nodes)
                 if len(found) == len(nodes) and (found == np.arange(len(nodes))).all():
                     return logits

@@ -323,7 +323,7 @@ for kind in ("grammar", "regex"):
 def test_who_asks_a_child_loads_no_compiler(tmp_path: Path) -> None:
     loaded = set(_printed(ASKING, tmp_path))
     assert "cdec.compilers.child.compiler" in loaded
-    assert not {name for name in loaded if name.startswith("cdec.core.grammars.engine")}
+    assert not {name for name in loaded if name.startswith("cdec.core.grammars.session")}
     assert not {"cdec.compilers.grammars.compile", "lark"} & loaded
 
 

@@ -17,7 +17,7 @@ from cdec.core.artifacts.opened import KINDS, bind_artifact, read_artifact
 from cdec.core.artifacts.read import ArtifactFile, verify_bytes
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.errors import ArtifactInvalidError
-from cdec.core.grammars import engine
+from cdec.core.grammars import session as grammar_engine
 from cdec.core.mask import allocate_mask
 from tests.core.artifacts.hostile_files import META
 from tests.core.artifacts.test_artifact_corpus import count_verifications
@@ -197,7 +197,7 @@ def test_no_contents_lead_a_kernel_out_of_its_arrays(
     artifacts: Mapping[str, bytes], monkeypatch: pytest.MonkeyPatch, kind: str, at_end: bool
 ) -> None:
     """What a forged memory lets in: lengths that agree, and anything as contents."""
-    monkeypatch.setattr(engine, "_MOST_BYTES", 1 << 28)
+    monkeypatch.setattr(grammar_engine, "_MOST_BYTES", 1 << 28)
     columns, metadata = arrays_of(artifacts[kind]), metadata_of(artifacts[kind])
     names = sorted(name for name in columns if not name.startswith("vocabulary"))
 

@@ -17,8 +17,7 @@ import pytest
 from cdec.core.errors import OutputError, OutputExistsError
 from cdec.core.files import whole
 from cdec.core.files.cache import CacheFolder
-from cdec.core.files.scratch import scratch_folder
-from cdec.core.files.whole import whole_file
+from cdec.core.files.whole import scratch_folder, whole_file
 
 # --- A file is whole under its name or not there; nobody's link is followed, no litter grows.
 
@@ -182,7 +181,7 @@ def test_every_file_of_cdec_is_written_this_way(
 # --- Temporary folders: gone at their end, and gone with the next one after a kill.
 
 _HOLDS = (
-    "import sys, time\nfrom cdec.core.files.scratch import scratch_folder\n"
+    "import sys, time\nfrom cdec.core.files.whole import scratch_folder\n"
     "with scratch_folder() as folder:\n"
     "    (folder / 'file').touch()\n    print(folder, flush=True)\n    time.sleep(60)\n"
 )

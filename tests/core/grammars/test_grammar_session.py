@@ -24,10 +24,10 @@ from cdec.core.errors import (
     TokenizerMismatchError,
     UsageError,
 )
-from cdec.core.grammars import engine
+from cdec.core.grammars import session as grammar_engine
 from cdec.core.grammars.columns import COLUMNS, arrays_from
+from cdec.core.grammars.explain import describe_state
 from cdec.core.grammars.grammar_constraint import GrammarConstraint
-from cdec.core.grammars.state_view import describe_state
 from cdec.core.mask import allocate_mask
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.data.assets import embedded_model_path
@@ -317,7 +317,7 @@ def test_metadata_that_does_not_fit_is_refused(compiled, key, value):
 
 @pytest.mark.parametrize("lexer", ["contextual", "dynamic"])
 def test_kernels_survive_arrays_that_change_under_them(lexer, tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "_MOST_BYTES", 1 << 28)
+    monkeypatch.setattr(grammar_engine, "_MOST_BYTES", 1 << 28)
     grammar = JSON if lexer == "contextual" else GENERAL["expression"][0]
     vocabulary, rng = byte_vocabulary(EXTRA), np.random.default_rng(5)
     columns, metadata, _ = build_grammar(

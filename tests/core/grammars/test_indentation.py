@@ -19,7 +19,7 @@ from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.grammars.errors import GrammarUndefinedError, GrammarUnsupportedError
 from cdec.core.grammars.indenter import Indenter
-from cdec.core.grammars.validity.parsers import parser_of, stored_language
+from cdec.core.grammars.validity import parser_of, stored_language
 from tests.core.grammars.finite_language import accepts
 from tests.laws.grammar_cases import byte_vocabulary, compiled
 from tests.laws.sessions import assert_states_agree, random_prefixes, states_after

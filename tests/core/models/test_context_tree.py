@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from cdec.core.errors import LimitError, UsageError
-from cdec.core.models import id_columns
-from cdec.core.models.base import Contexts, LanguageModel, Prompt
+from cdec.core.models import context_tree
+from cdec.core.models.base import Budget, TreeModel
 from cdec.core.models.context_tree import NONE, ContextTree
-from cdec.core.models.transformers import slot_table
-from cdec.core.models.transformers.causal import CausalModel
+from cdec.core.models.language_model import Contexts, LanguageModel, Prompt
+from cdec.core.models.transformers import kv_pool
+from cdec.core.models.transformers.architectures import CausalModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.models.tiny_models import VOCABULARY, plain_encoder, plain_logprobs, tiny_module
 from tests.laws.rounding import tolerance
@@ -184,7 +185,7 @@ def test_bad_pairs_are_refused_and_change_nothing() -> None:
 
 
 def test_more_contexts_than_ids_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(id_columns, "MOST_IDS", 10)
+    monkeypatch.setattr(context_tree, "MOST_IDS", 10)
     tree = ContextTree()
     root = tree.add_root()
     kept = tree.child([root] * 6, range(6))
@@ -209,7 +210,7 @@ def row_of(prefix: list[int]) -> np.ndarray:
     return np.random.default_rng([5, *prefix]).standard_normal(WIDTH).astype(np.float32)
 
 
-class Hashed(LanguageModel):
+class Hashed(TreeModel):
     """Random logits by prefix, as numpy arrays or torch tensors."""
 
     def __init__(self, kind: str, **options: Any) -> None:
@@ -322,10 +323,14 @@ def test_the_budget_counts_what_small_blocks_cost_beside_their_scores() -> None:
 def test_slots_stay_right_when_the_count_of_passes_begins_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(slot_table, "_LAST_PASS", 5)
+    monkeypatch.setattr(kv_pool, "_LAST_PASS", 5)
     module = tiny_module("llama", None)
     model = CausalModel(
-        module, VOCABULARY, plain_encoder(), context_length=64, key_value_bytes=20_000
+        module,
+        VOCABULARY,
+        plain_encoder(),
+        context_length=64,
+        budget=Budget(key_value_bytes=20_000),
     )
     rng = np.random.default_rng(3)
     contexts = model.prefill([[3, 4, 5], [6]])

@@ -18,15 +18,12 @@ from packaging.version import Version
 
 from cdec.core.errors import ModelError, TrustError, UsageError
 from cdec.core.models import loading
-from cdec.core.models.fingerprint import model_fingerprint
-from cdec.core.models.loading import load_model
-from cdec.core.models.shipped.llama import Llama, read_llama
-from cdec.core.models.shipped.tokenizer import ShippedTokenizer
-from cdec.core.models.transformers.causal import CausalModel
-from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
-from cdec.core.models.transformers.full_forward import FullForwardModel
+from cdec.core.models.base import Budget
+from cdec.core.models.loading import load_model, wrap_module
+from cdec.core.models.shipped import Llama, ShippedTokenizer, read_llama
+from cdec.core.models.transformers.architectures import CausalModel, EncoderDecoderModel
+from cdec.core.models.transformers.base import FullForwardModel
 from cdec.core.models.transformers.pooled import PooledModel
-from cdec.core.models.wrapping import wrap_module
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.data.assets import embedded_model_path, evaluation_prompts
 from tests.core.models.tiny_models import VOCABULARY, WIDTH, tiny_module
@@ -397,7 +394,7 @@ def test_scores_are_those_of_transformers(
 
 def test_scores_without_a_cache_are_the_same() -> None:
     ours = load_model(key_value_bytes=0)
-    reference = wrap_module(theirs("target"), ours.vocabulary, key_value_bytes=0)
+    reference = wrap_module(theirs("target"), ours.vocabulary, budget=Budget(key_value_bytes=0))
     assert isinstance(ours, FullForwardModel)
     assert isinstance(ours._module, Llama)
     prompts = prompts_of(ours.vocabulary, (4, 40, 11))
@@ -467,9 +464,9 @@ def test_options_of_transformers_are_passed_to_it() -> None:
 
 
 def test_a_fingerprint_tells_the_shipped_models_apart() -> None:
-    prints = {model_fingerprint(load_model(name)) for name in ("embedded", "embedded-draft")}
+    prints = {load_model(name).fingerprint() for name in ("embedded", "embedded-draft")}
     assert len(prints) == 2
-    assert model_fingerprint(load_model("embedded")) in prints
+    assert load_model("embedded").fingerprint() in prints
 
 
 def test_weights_are_stored_once_and_not_learned() -> None:

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from cdec.core.errors import ContextLengthError, EmptyPromptError, ModelError, UsageError
+from cdec.core.models.base import Budget
 from cdec.core.models.loading import load_model
 from cdec.core.models.prompts import PromptEncoder
-from cdec.core.models.transformers.causal import CausalModel, can_pool
-from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
-from cdec.core.models.transformers.full_forward import FullForwardModel
+from cdec.core.models.transformers.architectures import CausalModel, EncoderDecoderModel, can_pool
+from cdec.core.models.transformers.base import FullForwardModel
 from cdec.core.models.transformers.kv_pool import KeyValuePool
 from cdec.core.models.warping import Warping
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -33,10 +33,9 @@ from tests.laws.rounding import tolerance
 TOLERANCE = tolerance(1)
 
 
-def causal(name: str = "llama", attention: str | None = None, **options: Any) -> CausalModel:
-    return CausalModel(
-        tiny_module(name, attention), VOCABULARY, plain_encoder(), context_length=64, **options
-    )
+def causal(name: str = "llama", attention: str | None = None, **sizes: int) -> CausalModel:
+    module, budget = tiny_module(name, attention), Budget(**sizes)
+    return CausalModel(module, VOCABULARY, plain_encoder(), context_length=64, budget=budget)
 
 
 def assert_plain(model: CausalModel, contexts: np.ndarray) -> None:
@@ -260,10 +259,11 @@ def test_a_failed_pass_leaves_nothing_behind(
 # --- Encoder-decoder models and models without a key-value cache equal plain forward passes.
 
 
-def pair(name: str, **options: Any) -> EncoderDecoderModel:
+def pair(name: str, **sizes: int) -> EncoderDecoderModel:
     length = None if name == "t5" else 64
+    module, prompts = tiny_module(name), plain_encoder(length)
     return EncoderDecoderModel(
-        tiny_module(name), VOCABULARY, plain_encoder(length), context_length=length, **options
+        module, VOCABULARY, prompts, context_length=length, budget=Budget(**sizes)
     )
 
 
@@ -372,7 +372,7 @@ def test_rows_of_many_lengths_are_split_to_bound_their_logits(
             return super()._run(nodes)
 
     monkeypatch.setattr(
-        "cdec.core.models.transformers.full_forward._LOGITS_BYTES", 4 * 4 * VOCABULARY.width
+        "cdec.core.models.transformers.base._LOGITS_BYTES", 4 * 4 * VOCABULARY.width
     )
     model = Watched(module, VOCABULARY, plain_encoder(), context_length=None)
     rows = model.next_logprobs(model.prefill(prompts))

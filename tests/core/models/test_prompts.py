@@ -29,8 +29,9 @@ from cdec.core.errors import (
     UsageError,
 )
 from cdec.core.models import chat_templates
+from cdec.core.models.base import Budget
+from cdec.core.models.loading import wrap_module
 from cdec.core.models.prompts import PromptEncoder
-from cdec.core.models.wrapping import wrap_module
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.models.tiny_models import VOCABULARY, tiny_module
 from tests.laws.rounding import tolerance
@@ -340,7 +341,7 @@ def test_contexts_below_a_begun_text_are_computed_with_what_is_missing(name: str
 
 def test_a_small_pool_evicts_begun_texts_and_computes_them_again() -> None:
     module = tiny_module("gpt2")
-    model = wrap_module(module, VOCABULARY, key_value_bytes=1 << 12)
+    model = wrap_module(module, VOCABULARY, budget=Budget(key_value_bytes=1 << 12))
     prompts = [[5 + i, 6, 7] for i in range(6)]
     texts = [[11, 12, 13, 14 + i] for i in range(6)]
     for prompt, text in zip(prompts, texts, strict=True):

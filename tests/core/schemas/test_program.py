@@ -16,7 +16,7 @@ from cdec.core.errors import ArtifactInvalidError, LimitError
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.mask import allocate_mask
 from cdec.core.native import library
-from cdec.core.schemas import engine as schema_engine
+from cdec.core.schemas import session as schema_engine
 from cdec.core.schemas.levels import json_pointer
 from cdec.core.schemas.program import COLUMNS, OWN_STYLE, USUAL_ESCAPES
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape

@@ -15,9 +15,9 @@ from cdec.core.constraint import DEAD, DONE, Constraint
 from cdec.core.errors import ArtifactInvalidError, UsageError
 from cdec.core.mask import allocate_mask
 from cdec.core.sets.report import TreeNode
+from cdec.core.sets.session import make_view
 from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.sets.trie import SetArrays
-from cdec.core.sets.view import make_view
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.sets.set_cases import PlainSet, Row, byte_vocabulary, make_set
 from tests.laws.sessions import assert_allowed_is, assert_session_laws, state_masks, states_after

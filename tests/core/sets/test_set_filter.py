@@ -17,7 +17,7 @@ from benchmarks.sets.token_rows import title_rows
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.errors import EmptySetError, FieldError, UsageError
 from cdec.core.mask import allocate_mask
-from cdec.core.sets.filter import RowFilter, intersect
+from cdec.core.sets.rows import RowFilter, intersect
 from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.sets.trie import build_trie
 from cdec.core.tokens.vocabulary import Vocabulary

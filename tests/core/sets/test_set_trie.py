@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import EmptySetError, UsageError
 from cdec.core.mask import unpack_mask
-from cdec.core.sets.text_index import TextIndex, build_text_index, hash_texts
+from cdec.core.sets.members import TextIndex, build_text_index, hash_texts
 from cdec.core.sets.trie import DENSE_DEGREE, DTYPES, END, SetArrays, build_trie
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.sets.set_cases import Row, flat_rows

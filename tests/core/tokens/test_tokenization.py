@@ -27,8 +27,7 @@ from tokenizers import (
 )
 
 from cdec.core.errors import EncodingError, ModelError, UntokenizableError, UsageError
-from cdec.core.tokens.token_bytes import byte_alphabet
-from cdec.core.tokens.tokenization import CHUNK
+from cdec.core.tokens.spec import CHUNK, byte_alphabet
 from cdec.core.tokens.vocabulary import Vocabulary
 
 # --- Continuation text against independent encoders, and the laws of encoding and of its hash.

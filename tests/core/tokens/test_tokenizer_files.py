@@ -18,10 +18,8 @@ import pytest
 
 from cdec.core.errors import CdecError, ExtraMissingError, LimitError, ModelError, TrustError
 from cdec.core.models.loading import load_model
-from cdec.core.tokens.byte_pair_ranks import rank_spec
-from cdec.core.tokens.files import read_bounded
-from cdec.core.tokens.hub import ANSWERS_WITHIN, hub_away
-from cdec.core.tokens.shipped import located
+from cdec.core.tokens.files import rank_spec, read_bounded
+from cdec.core.tokens.locations import ANSWERS_WITHIN, hub_unavailable, located
 from cdec.core.tokens.vocabulary import Vocabulary
 
 # --- Tokenizers from folders, files and transformers: equal fingerprints, special ids, refusals.
@@ -321,22 +319,26 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_hub_that_answers_is_not_away(closed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
-        assert hub_away() is None
+        assert hub_unavailable() is None
 
 
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
 def test_a_variable_forbids_to_ask(variable: str) -> None:
-    away = hub_away({variable: "1"})
-    assert away is not None and variable in away.reason and f"unset {variable}" in away.hint
+    unavailable = hub_unavailable({variable: "1"})
+    assert (
+        unavailable is not None
+        and variable in unavailable.reason
+        and f"unset {variable}" in unavailable.hint
+    )
 
 
 def test_a_proxy_is_asked_in_the_hubs_place(closed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.example")
     monkeypatch.setenv("https_proxy", closed)
-    assert hub_away() is not None
+    assert hub_unavailable() is not None
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("https_proxy", f"127.0.0.1:{server.getsockname()[1]}")
-        assert hub_away() is None
+        assert hub_unavailable() is None
 
 
 def test_models_and_tokenizers_are_refused_at_once_where_the_hub_is_away(

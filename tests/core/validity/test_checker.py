@@ -18,10 +18,15 @@ import pytest
 from benchmarks.files import read_jsonl
 from cdec.core.child.judge import Judge, TextChecker
 from cdec.core.child.readers import Language
-from cdec.core.grammars.validity.parsers import grammar_language
-from cdec.core.schemas.validity.formats import FORMATS
-from cdec.core.schemas.validity.instances import is_multiple, read_json
-from cdec.core.schemas.validity.reader import parser_of, schema_language, stored_language
+from cdec.core.grammars.validity import grammar_language
+from cdec.core.schemas.validity import (
+    FORMATS,
+    is_multiple,
+    parser_of,
+    read_json,
+    schema_language,
+    stored_language,
+)
 from tests.shared import shared_folder
 
 # --- Verdicts from a process that can be killed: its limits, its end, what is not tried again.
@@ -221,7 +226,7 @@ PARENT = """
 import json, os, sys, time
 from cdec.core.child.judge import TextChecker
 from cdec.core.child.judge import JUDGE
-from cdec.core.grammars.validity.parsers import grammar_language
+from cdec.core.grammars.validity import grammar_language
 def check(source, seconds=60.0):
     options = json.dumps({"lexer": "contextual", "start": "start"})
     return TextChecker(grammar_language(options, source), seconds=seconds)

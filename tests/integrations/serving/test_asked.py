@@ -24,13 +24,12 @@ from cdec.core.errors import (
     UsageError,
 )
 from cdec.core.mask import mask_words, unpack_mask
-from cdec.integrations import walked
-from cdec.integrations.serving import rows as serving_rows
-from cdec.integrations.serving.asked import Asked
-from cdec.integrations.serving.rows import Rows
-from cdec.integrations.serving.settings import ServingLimits, ServingSettings
+from cdec.integrations import cursors
+from cdec.integrations.serving import matcher as serving_rows
+from cdec.integrations.serving.matcher import BatchMatcher
+from cdec.integrations.serving.settings import ConstraintRequest, ServingLimits, ServingSettings
 
-# --- Asked and ServingSettings: what a request may say, and what an operator must.
+# --- ConstraintRequest and ServingSettings: what a request may say, and what an operator must.
 
 SETTINGS = ServingSettings(
     artifacts={"cities": Path("cities.arrow")},
@@ -43,22 +42,22 @@ SETTINGS = ServingSettings(
 @pytest.mark.parametrize(
     ("value", "asked"),
     [
-        ({"artifact": "cities"}, Asked("cities")),
-        ({"artifact": "cities", "deny": None}, Asked("cities")),
-        ('{"artifact": "cities", "deny": ["Bern"]}', Asked("cities", deny=("Bern",))),
-        ({"artifact": "cities", "candidates": ["Oslo"]}, Asked("cities", ("Oslo",))),
-        ({"candidates": ["a", "b"]}, Asked(candidates=("a", "b"))),
-        ({"regex": "a+", "deny": ["a"]}, Asked(deny=("a",), source="regex", text="a+")),
-        ({"schema": {"type": "null"}}, Asked(source="schema", text='{"type":"null"}')),
-        ({"schema": True}, Asked(source="schema", text="true")),
+        ({"artifact": "cities"}, ConstraintRequest("cities")),
+        ({"artifact": "cities", "deny": None}, ConstraintRequest("cities")),
+        ('{"artifact": "cities", "deny": ["Bern"]}', ConstraintRequest("cities", deny=("Bern",))),
+        ({"artifact": "cities", "candidates": ["Oslo"]}, ConstraintRequest("cities", ("Oslo",))),
+        ({"candidates": ["a", "b"]}, ConstraintRequest(candidates=("a", "b"))),
+        ({"regex": "a+", "deny": ["a"]}, ConstraintRequest(deny=("a",), source="regex", text="a+")),
+        ({"schema": {"type": "null"}}, ConstraintRequest(source="schema", text='{"type":"null"}')),
+        ({"schema": True}, ConstraintRequest(source="schema", text="true")),
     ],
 )
 def test_a_request_says_what_it_is_held_to_as_an_object_or_as_its_text(
-    value: object, asked: Asked
+    value: object, asked: ConstraintRequest
 ) -> None:
-    assert Asked.of(value, SETTINGS) == asked
+    assert ConstraintRequest.of(value, SETTINGS) == asked
     if not isinstance(value, str):
-        assert Asked.of(json.dumps(value), SETTINGS) == asked
+        assert ConstraintRequest.of(json.dumps(value), SETTINGS) == asked
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,7 @@ def test_a_request_says_what_it_is_held_to_as_an_object_or_as_its_text(
 )
 def test_what_is_unclear_unknown_or_a_path_is_refused_as_a_field(value: object) -> None:
     with pytest.raises(FieldError) as caught:
-        Asked.of(value, SETTINGS)
+        ConstraintRequest.of(value, SETTINGS)
     assert caught.value.hint
     assert caught.value.details["field"] == "cdec"
 
@@ -109,10 +108,12 @@ def test_what_is_unclear_unknown_or_a_path_is_refused_as_a_field(value: object) 
 def test_nothing_is_compiled_unless_the_operator_allows_it(brought: dict[str, Any]) -> None:
     only = ServingSettings(artifacts=SETTINGS.artifacts)
     with pytest.raises(FieldError, match="compiles none"):
-        Asked.of(brought, only)
+        ConstraintRequest.of(brought, only)
     with pytest.raises(FieldError, match="compiles none"):
-        Asked.of({"candidates": ["a"]}, only)
-    assert Asked.of({"artifact": "cities", "candidates": ["a"]}, only).candidates == ("a",)
+        ConstraintRequest.of({"candidates": ["a"]}, only)
+    assert ConstraintRequest.of({"artifact": "cities", "candidates": ["a"]}, only).candidates == (
+        "a",
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_nothing_is_compiled_unless_the_operator_allows_it(brought: dict[str, An
 )
 def test_what_is_too_much_is_refused_before_it_is_read(value: object) -> None:
     with pytest.raises(LimitError) as caught:
-        Asked.of(value, SETTINGS)
+        ConstraintRequest.of(value, SETTINGS)
     assert caught.value.details["limit"] in {"max_candidates", "max_text_bytes"}
 
 
@@ -139,7 +140,7 @@ def test_values_nested_past_all_depth_are_refused() -> None:
         deep = [deep]
     for value in ({"schema": deep}, {"artifact": deep}, '{"schema":' + "[" * 150):
         with pytest.raises(CdecError):
-            Asked.of(value, SETTINGS)
+            ConstraintRequest.of(value, SETTINGS)
 
 
 def written(folder: Path, text: str) -> Path:
@@ -226,7 +227,7 @@ def test_settings_come_from_the_environment_alone(
     assert ServingSettings.from_environment().artifacts == {"a": tmp_path / "a.arrow"}
 
 
-# --- Rows: masks of mixed batches are those of the constraints' own sessions, bit for bit.
+# --- BatchMatcher: masks of mixed batches are those of the constraints' own sessions, bit for bit.
 
 CITIES = ["Paris", "Lyon", "New York", "New York City", "Rome", "Bern", "Oslo"]
 LIST = 'start: "[" [WORD ("," WORD)*] "]"\nWORD: /[a-z]{1,6}/\n'
@@ -250,8 +251,8 @@ def constraints(vocabulary: Vocabulary) -> list[Constraint]:
 
 
 @pytest.fixture(params=["cpu", "torch:cpu"])
-def rows(request: Any, vocabulary: Vocabulary) -> Rows:
-    made = Rows(torch.device("cpu"), vocabulary.eos_token_ids[0])
+def rows(request: Any, vocabulary: Vocabulary) -> BatchMatcher:
+    made = BatchMatcher(torch.device("cpu"), vocabulary.eos_token_ids[0])
     made._name = request.param
     return made
 
@@ -275,7 +276,7 @@ def own_mask(constraint: Constraint, tokens: list[int], width: int, end: int) ->
 
 @pytest.mark.parametrize("more", [0, 45])
 def test_masks_of_mixed_batches_are_the_sessions_own_until_every_text_has_ended(
-    rows: Rows, constraints: list[Constraint], vocabulary: Vocabulary, more: int
+    rows: BatchMatcher, constraints: list[Constraint], vocabulary: Vocabulary, more: int
 ) -> None:
     width, end = vocabulary.width + more, vocabulary.eos_token_ids[0]
     random = np.random.default_rng(5)
@@ -298,7 +299,7 @@ def test_masks_of_mixed_batches_are_the_sessions_own_until_every_text_has_ended(
 
 
 def test_what_an_engine_writes_is_what_check_accepts_and_records_show_without_the_blank(
-    rows: Rows, vocabulary: Vocabulary
+    rows: BatchMatcher, vocabulary: Vocabulary
 ) -> None:
     sets: list[Constraint] = [
         set_constraint(CITIES, vocabulary),
@@ -323,7 +324,7 @@ def test_what_an_engine_writes_is_what_check_accepts_and_records_show_without_th
 
 
 def test_logits_of_free_rows_are_left_alone_and_others_are_masked_where_they_lie(
-    rows: Rows, constraints: list[Constraint], vocabulary: Vocabulary
+    rows: BatchMatcher, constraints: list[Constraint], vocabulary: Vocabulary
 ) -> None:
     width, end = vocabulary.width, vocabulary.eos_token_ids[0]
     for at in ([1, 4], [0, 1, 2, 3, 4], [4, 0]):
@@ -340,7 +341,7 @@ def test_logits_of_free_rows_are_left_alone_and_others_are_masked_where_they_lie
 
 
 def test_a_text_that_ended_or_was_given_up_can_only_end(
-    rows: Rows, constraints: list[Constraint], vocabulary: Vocabulary
+    rows: BatchMatcher, constraints: list[Constraint], vocabulary: Vocabulary
 ) -> None:
     end = vocabulary.eos_token_ids[0]
     text = rows.opened(constraints[0])
@@ -352,7 +353,7 @@ def test_a_text_that_ended_or_was_given_up_can_only_end(
 
 
 def test_tokens_that_no_text_holds_lead_nowhere(
-    rows: Rows, constraints: list[Constraint], vocabulary: Vocabulary
+    rows: BatchMatcher, constraints: list[Constraint], vocabulary: Vocabulary
 ) -> None:
     text = rows.opened(constraints[0])
     wrong = torch.tensor([-1, vocabulary.width, vocabulary.width + 7])
@@ -361,21 +362,21 @@ def test_tokens_that_no_text_holds_lead_nowhere(
 
 
 def test_texts_of_one_constraint_share_a_session_until_it_is_full(
-    rows: Rows, constraints: list[Constraint], monkeypatch: pytest.MonkeyPatch
+    rows: BatchMatcher, constraints: list[Constraint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grammar = constraints[1]
     first = rows.opened(grammar)
     assert rows.opened(grammar) is first
     assert rows.opened(constraints[0]) is not first
     rows.walk(first, grammar.vocabulary.encode(["[abc,de"])[0][:3])
-    monkeypatch.setattr(walked, "_MOST_STATES", 1)
+    monkeypatch.setattr(cursors, "_MOST_STATES", 1)
     second = rows.opened(grammar)
     assert second is not first
     state = rows.states([first.start])
     assert torch.equal(rows.masks(5000, [first], state), rows.masks(5000, [second], state))
 
 
-def test_sessions_that_wait_are_bounded(rows: Rows, vocabulary: Vocabulary) -> None:
+def test_sessions_that_wait_are_bounded(rows: BatchMatcher, vocabulary: Vocabulary) -> None:
     few = serving_rows._MOST_SESSIONS
     cities = set_constraint([str(number) for number in range(few + 2)], vocabulary)
     for number in range(few + 2):
@@ -384,7 +385,7 @@ def test_sessions_that_wait_are_bounded(rows: Rows, vocabulary: Vocabulary) -> N
 
 
 def test_logits_narrower_than_the_vocabulary_are_refused(
-    rows: Rows, constraints: list[Constraint]
+    rows: BatchMatcher, constraints: list[Constraint]
 ) -> None:
     text = rows.opened(constraints[0])
     with pytest.raises(UsageError, match="columns"):
@@ -394,7 +395,7 @@ def test_logits_narrower_than_the_vocabulary_are_refused(
 def test_a_text_that_gets_stuck_is_said_in_the_log(
     vocabulary: Vocabulary, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = Rows(torch.device("cpu"), vocabulary.eos_token_ids[0])
+    rows = BatchMatcher(torch.device("cpu"), vocabulary.eos_token_ids[0])
     words = grammar_constraint('start: "a" "b"', vocabulary)
 
     class Unsound(type(words)):  # type: ignore[misc]

@@ -13,7 +13,7 @@ import pytest
 from cdec.core.errors import CdecError, LimitError
 from cdec.integrations.serving.constraints import ServedConstraints
 from cdec.integrations.serving.settings import ServingLimits, ServingSettings
-from cdec.integrations.vllm import checking
+from cdec.integrations.vllm import middleware
 from cdec.integrations.vllm.middleware import ConstraintMiddleware
 
 SETTINGS = ServingSettings(
@@ -26,7 +26,7 @@ SETTINGS = ServingSettings(
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> ServedConstraints:
     found = ServedConstraints(SETTINGS)
-    monkeypatch.setattr(checking, "_checking", lambda: found)
+    monkeypatch.setattr(middleware, "_checking", lambda: found)
     return found
 
 
@@ -47,7 +47,7 @@ class _Server:
             more = message.get("more_body", False)
         self.bodies.append(json.loads(body))
         try:
-            checking.check(json.loads(body)["vllm_xargs"]["cdec"])
+            middleware.check(json.loads(body)["vllm_xargs"]["cdec"])
         except CdecError as error:
             await send({"status": 400, "code": error.code})
         else:
@@ -140,8 +140,8 @@ def test_compiling_on_the_loop_is_told_with_the_option_that_helps(
     served: ServedConstraints, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def check() -> None:
-        checking.check({"candidates": ["on", "the", "loop"]})
-        checking.check({"candidates": ["on", "the", "loop"]})
+        middleware.check({"candidates": ["on", "the", "loop"]})
+        middleware.check({"candidates": ["on", "the", "loop"]})
 
     asyncio.run(check())
     (told,) = caplog.records

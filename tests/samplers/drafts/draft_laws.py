@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.core.models.base import LanguageModel
+from cdec.core.models.language_model import LanguageModel
 from cdec.samplers.base import Sampler
 from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch

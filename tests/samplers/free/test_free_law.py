@@ -15,7 +15,7 @@ from cdec.compilers import grammar_constraint, regex_constraint, schema_constrai
 from cdec.core import Vocabulary
 from cdec.core.combine.free_text import FreeText
 from cdec.core.constraint import Constraint
-from cdec.core.models.wrapping import wrap_module
+from cdec.core.models.loading import wrap_module
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.free.draws import FreeParts
 from tests.core.models.tiny_models import VOCABULARY, tiny_module

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from cdec.compilers import compile_grammar, compile_token_set
 from cdec.core import CdecError, Sample, Vocabulary, load_model, open_artifact
-from cdec.core.models.base import LanguageModel
+from cdec.core.models.base import TreeModel
+from cdec.core.models.language_model import LanguageModel
 from cdec.core.models.tabular import TabularModel
 from cdec.data.assets import embedded_model_path
 from cdec.samplers import SAMPLERS, Request
@@ -119,7 +120,7 @@ def test_a_request_that_cannot_be_opened_leaves_the_others_alone() -> None:
         assert_same(results[2], alone)
 
 
-class HashModel(LanguageModel):
+class HashModel(TreeModel):
     """A model whose scores are a hash of the prefix, float64 tensors on a device."""
 
     def encode_prompt(self, prompt: Any) -> list[int]:

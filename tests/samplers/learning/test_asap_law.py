@@ -13,7 +13,7 @@ import pytest
 from cdec.core import CdecError, Sample
 from cdec.core.errors import UsageError
 from cdec.core.progress import Stage
-from cdec.core.record_fields.text_warnings import described
+from cdec.core.text_warnings import described
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.learning.bookkeeping import FIRST_GUESS

@@ -15,8 +15,8 @@ import torch
 
 from cdec.compilers import set_constraint
 from cdec.core import load_model
-from cdec.core.models.rounding import EVENT_ROUNDING
-from cdec.core.models.wrapping import wrap_module
+from cdec.core.models.language_model import EVENT_ROUNDING
+from cdec.core.models.loading import wrap_module
 from cdec.samplers import sample
 from tests.core.models.tiny_models import VOCABULARY, tiny_module
 from tests.laws.worlds import toy_set

@@ -17,12 +17,10 @@ from cdec.core.artifacts.read import verify_bytes
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.constraint import Constraint
 from cdec.core.errors import CdecError, OutputError, TreeMismatchError, UsageError
-from cdec.core.models.base import LanguageModel
-from cdec.core.models.fingerprint import model_fingerprint
+from cdec.core.models.language_model import LanguageModel
 from cdec.core.models.tabular import TabularModel
-from cdec.core.models.transformers.causal import CausalModel
-from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
-from cdec.core.models.transformers.full_forward import FullForwardModel
+from cdec.core.models.transformers.architectures import CausalModel, EncoderDecoderModel
+from cdec.core.models.transformers.base import FullForwardModel
 from cdec.samplers.asap import AsapSampler
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.exact import ExactSampler
@@ -477,11 +475,11 @@ def test_fingerprints_know_weights_precision_and_settings() -> None:
         if change is not None:
             with torch.no_grad():
                 change(module)
-        return model_fingerprint(wrapped(module))
+        return wrapped(module).fingerprint()
 
     plain = of()
     assert of() == plain
-    assert model_fingerprint(wrapped(tiny_module("llama"), pooled=False)) == plain
+    assert wrapped(tiny_module("llama"), pooled=False).fingerprint() == plain
 
     def renamed(module: Any) -> None:
         module.config._name_or_path = "/somewhere/else"
@@ -498,4 +496,4 @@ def test_fingerprints_know_weights_precision_and_settings() -> None:
         normalised,
     ]
     assert len({plain, *map(of, changes)}) == 1 + len(changes)
-    assert of() != model_fingerprint(wrapped(tiny_module("gpt2")))
+    assert of() != wrapped(tiny_module("gpt2")).fingerprint()

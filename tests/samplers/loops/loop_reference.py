@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdec.core.record_fields.text_warnings import LONGEST_CYCLE, LOOP_BYTES, LOOP_REPEATS
+from cdec.core.text_warnings import LONGEST_CYCLE, LOOP_BYTES, LOOP_REPEATS
 
 _WHITE = b" \t\n\v\f\r"
 

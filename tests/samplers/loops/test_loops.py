@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from cdec.core.combine.free_text import FreeText
 from cdec.core.errors import TreeMismatchError
-from cdec.core.record_fields.text_warnings import (
+from cdec.core.sample import Sample
+from cdec.core.text_warnings import (
     BUDGET,
     CYCLE,
     LEAST_Z,
@@ -24,7 +25,6 @@ from cdec.core.record_fields.text_warnings import (
     WHITESPACE,
     described,
 )
-from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
 from cdec.samplers.learning.saved import TreeFile

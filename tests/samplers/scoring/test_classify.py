@@ -20,7 +20,7 @@ from cdec.core.errors import (
     UntokenizableError,
     UsageError,
 )
-from cdec.core.models.base import LanguageModel
+from cdec.core.models.language_model import LanguageModel
 from cdec.data.assets import embedded_model_path
 from cdec.samplers import classify
 from cdec.samplers.scoring.classify import Classification, Classifier, ClassifyRequest

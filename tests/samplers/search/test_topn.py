@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdec.core.errors import UsageError
-from cdec.core.models.base import LanguageModel
+from cdec.core.models.base import TreeModel
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -271,7 +271,7 @@ def test_a_text_that_ends_itself_spares_worse_prefixes_of_its_round() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
 def test_tensors_are_searched_like_arrays(device: str) -> None:
-    class Tensors(LanguageModel):
+    class Tensors(TreeModel):
         event_rounding = TabularModel.event_rounding
 
         def encode_prompt(self, prompt: Any) -> list[int]:

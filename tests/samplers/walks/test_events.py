@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from cdec.core.errors import ModelError
-from cdec.core.models.base import LanguageModel
+from cdec.core.models.base import TreeModel
+from cdec.core.models.language_model import LanguageModel
 from cdec.core.native import library
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
@@ -33,7 +34,7 @@ VOCABULARY = Vocabulary(
 )
 
 
-class RandomModel(LanguageModel):
+class RandomModel(TreeModel):
     """A model whose scores are a hash of the prefix, as tensors of a given type and device."""
 
     def __init__(self, vocabulary: Vocabulary, device: str, dtype: torch.dtype) -> None:

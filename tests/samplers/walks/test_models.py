@@ -15,9 +15,8 @@ from cdec.compilers import compile_token_set
 from cdec.core import CdecError, LanguageModel, Sample, load_model, open_artifact
 from cdec.core.errors import UsageError
 from cdec.core.models.tabular import TabularModel
-from cdec.core.models.transformers.causal import CausalModel, can_pool
-from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
-from cdec.core.models.transformers.full_forward import FullForwardModel
+from cdec.core.models.transformers.architectures import CausalModel, EncoderDecoderModel, can_pool
+from cdec.core.models.transformers.base import FullForwardModel
 from cdec.core.sets.session import SetSession
 from cdec.data.assets import embedded_model_path
 from cdec.samplers import SAMPLERS, Request

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from cdec.core.models.base import Usage
+from cdec.core.models.language_model import Usage
 from cdec.core.models.prompts import PromptEncoder
-from cdec.core.models.transformers.causal import CausalModel
+from cdec.core.models.transformers.architectures import CausalModel
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS

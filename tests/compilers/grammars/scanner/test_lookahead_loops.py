@@ -19,7 +19,7 @@ from cdec.compilers.grammars.options import GrammarOptions
 from cdec.compilers.grammars.parser_choice import choose_parser
 from cdec.compilers.grammars.source import read_grammar
 from cdec.core.errors import CdecError, LimitError
-from cdec.core.grammars.loops import count_states, row_of_state, state_of_row
+from cdec.core.grammars.columns import count_states, row_of_state, state_of_row
 from tests.compilers.grammars.parser.char_earley import accepts as reference_accepts
 from tests.core.grammars.finite_language import accepts, mask_of
 from tests.laws.grammar_cases import byte_vocabulary, compiled, texts_over

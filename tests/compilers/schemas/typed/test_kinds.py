@@ -19,7 +19,7 @@ from cdec.compilers.schemas.typed.kinds import is_type, schema_of, value_parser
 from cdec.compilers.schemas.typed.standard import standard_schema, standard_value
 from cdec.core import open_artifact
 from cdec.core.errors import DataError, UsageError
-from cdec.core.schemas.validity.reader import parser_of
+from cdec.core.schemas.validity import parser_of
 from tests.laws.grammar_cases import byte_vocabulary
 
 pydantic = pytest.importorskip("pydantic")

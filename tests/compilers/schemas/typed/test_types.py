@@ -41,7 +41,7 @@ from cdec.core.artifacts.read import verify_bytes
 from cdec.core.models.tabular import TabularModel
 from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED
 from cdec.core.schemas.schema_constraint import SchemaConstraint
-from cdec.core.schemas.validity.reader import parser_of
+from cdec.core.schemas.validity import parser_of
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import sample
 from tests.compilers.schemas.typed.kinds_of_types import RANDOM, TYPES

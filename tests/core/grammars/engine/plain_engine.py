@@ -14,9 +14,8 @@ from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import PRECOMPUTE, GrammarOptions
 from cdec.core.grammars.columns import GrammarArrays, arrays_from
-from cdec.core.grammars.engine import Engine
 from cdec.core.grammars.grammar_constraint import GrammarConstraint
-from cdec.core.grammars.session import GrammarSession
+from cdec.core.grammars.session import Engine, GrammarSession
 from cdec.core.tokens.vocabulary import Vocabulary
 
 # --- The semantics of a compiled grammar in plain Python: every token stepped, stacks as tuples.
@@ -30,7 +29,7 @@ Stack = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParserConfiguration:
     """One reading: scanner state, whether it is at a terminal's start, possible stacks."""
 
     at: int
@@ -101,18 +100,18 @@ class PlainEngine:
                     todo.append((*base, target))
         return shifted
 
-    def start(self) -> tuple[Reading, ...]:
+    def start(self) -> tuple[ParserConfiguration, ...]:
         context = self.arrays.lr_context[0]
-        return (Reading(int(self.arrays.context_start[context]), True, (0,)),)
+        return (ParserConfiguration(int(self.arrays.context_start[context]), True, (0,)),)
 
-    def _fresh(self, stack: Stack, terminal: int, depth: int) -> Reading:
+    def _fresh(self, stack: Stack, terminal: int, depth: int) -> ParserConfiguration:
         arrays = self.arrays
         context = (
             arrays.terminal_context[terminal] if self.general else arrays.lr_context[stack[-1]]
         )
-        return Reading(int(arrays.context_start[context]), True, stack, depth)
+        return ParserConfiguration(int(arrays.context_start[context]), True, stack, depth)
 
-    def _ended(self, reading: Reading, terminal: int) -> list[Reading]:
+    def _ended(self, reading: ParserConfiguration, terminal: int) -> list[ParserConfiguration]:
         ignored = self.arrays.ignored[terminal]
         stacks = {reading.stack} if ignored else self.shift(reading.stack, terminal)
         return [self._fresh(stack, terminal, reading.depth + 1) for stack in sorted(stacks)]
@@ -120,26 +119,30 @@ class PlainEngine:
     def _live(self, at: int) -> list[int]:
         return self._slice("live_offsets", "live_terminals", int(self.arrays.live_row[at]))
 
-    def step(self, readings: tuple[Reading, ...], byte: int) -> tuple[Reading, ...]:
-        after: list[Reading] = []
+    def step(
+        self, readings: tuple[ParserConfiguration, ...], byte: int
+    ) -> tuple[ParserConfiguration, ...]:
+        after: list[ParserConfiguration] = []
         for reading in readings:
             at = int(self.delta[reading.at, self.arrays.byte_class[byte]])
             if at < 0:
                 continue
             if self._live(at):
-                after.append(Reading(at, False, reading.stack, reading.depth))
+                after.append(ParserConfiguration(at, False, reading.stack, reading.depth))
             for terminal in self._slice("match_offsets", "match_terminals", at):
                 after += self._ended(reading, terminal)
             if not self.general and self._slice("match_offsets", "match_terminals", at):
                 break
         return tuple(dict.fromkeys(after))
 
-    def is_viable(self, reading: Reading) -> bool:
+    def is_viable(self, reading: ParserConfiguration) -> bool:
         return reading.fresh or any(
             self.arrays.ignored[t] or self.shift(reading.stack, t) for t in self._live(reading.at)
         )
 
-    def advance(self, readings: tuple[Reading, ...], text: bytes) -> tuple[Reading, ...]:
+    def advance(
+        self, readings: tuple[ParserConfiguration, ...], text: bytes
+    ) -> tuple[ParserConfiguration, ...]:
         """Return the readings after a token's bytes; none if it is not allowed."""
         for byte in text:
             readings = self.step(readings, byte)
@@ -149,13 +152,13 @@ class PlainEngine:
             for reading in readings
         ):
             return ()
-        return tuple(Reading(r.at, r.fresh, r.stack) for r in readings)
+        return tuple(ParserConfiguration(r.at, r.fresh, r.stack) for r in readings)
 
-    def may_end(self, readings: tuple[Reading, ...]) -> bool:
+    def may_end(self, readings: tuple[ParserConfiguration, ...]) -> bool:
         end = len(self.arrays.ignored)
         return any(reading.fresh and self.shift(reading.stack, end) for reading in readings)
 
-    def after(self, tokens: tuple[int, ...]) -> tuple[Reading, ...]:
+    def after(self, tokens: tuple[int, ...]) -> tuple[ParserConfiguration, ...]:
         readings = self.start()
         for token in tokens:
             ended = token in self.end_ids

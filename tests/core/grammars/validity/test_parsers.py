@@ -17,7 +17,7 @@ from cdec.compilers.grammars.definition import Grammar, Rule, Terminal
 from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.core.child.readers import Language, OutOfTime
 from cdec.core.grammars.errors import RegexUnsupportedError
-from cdec.core.grammars.validity.parsers import parser_of, stored_language
+from cdec.core.grammars.validity import parser_of, stored_language
 from tests.compilers.grammars.parser.char_earley import accepts
 from tests.laws.grammar_cases import texts_over
 
