@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from cdec.compilers.schemas.document import Schema
@@ -17,7 +19,12 @@ from cdec.compilers.schemas.sets.shapes import (
 )
 
 
-def _all(expansion: Expansion, schema: Schema, keyword: str, positive: bool) -> list[Goal]:
+def _both_ways(handle: Callable[..., ValueSet]) -> tuple[Handler, Handler]:
+    """Return the handlers of a function that is told first whether values are accepted."""
+    return partial(handle, True), partial(handle, False)
+
+
+def _goals(expansion: Expansion, schema: Schema, keyword: str, positive: bool) -> list[Goal]:
     return [expansion.goals.of(below, positive=positive) for below in schema.listed(keyword)]
 
 
@@ -25,28 +32,16 @@ def _met(expansion: Expansion, goals: list[Goal]) -> ValueSet:
     return expansion.meet(map(expansion.expand, goals))
 
 
-def _joined(expansion: Expansion, goals: list[Goal]) -> ValueSet:
-    return union(map(expansion.expand, goals))
+def _all_of(positive: bool, expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Return the values of all schemas, or those that one of them refuses."""
+    goals = _goals(expansion, schema, "allOf", positive)
+    return _met(expansion, goals) if positive else union(map(expansion.expand, goals))
 
 
-def accept_all(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the values of all schemas."""
-    return _met(expansion, _all(expansion, schema, "allOf", True))
-
-
-def refuse_all(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the values that one of them refuses."""
-    return _joined(expansion, _all(expansion, schema, "allOf", False))
-
-
-def accept_any(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the values of any schema."""
-    return _joined(expansion, _all(expansion, schema, "anyOf", True))
-
-
-def refuse_any(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the values that all refuse."""
-    return _met(expansion, _all(expansion, schema, "anyOf", False))
+def _any_of(positive: bool, expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Return the values of any schema, or those that all refuse."""
+    goals = _goals(expansion, schema, "anyOf", positive)
+    return union(map(expansion.expand, goals)) if positive else _met(expansion, goals)
 
 
 def accept_one(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
@@ -56,8 +51,8 @@ def accept_one(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     keywords. That is decided type by type: branches that say nothing of other types than one have
     all of these in common.
     """
-    branches = _all(expansion, schema, "oneOf", True)
-    others = _all(expansion, schema, "oneOf", False)
+    branches = _goals(expansion, schema, "oneOf", True)
+    others = _goals(expansion, schema, "oneOf", False)
     beside = expansion.beside(schema, "oneOf")
     sets = []
     for i, branch in enumerate(branches):
@@ -85,8 +80,8 @@ def _kinds(expansion: Expansion, schema: Schema) -> list[Goal]:
 
 def refuse_one(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return the values of none, or of two at least."""
-    branches = _all(expansion, schema, "oneOf", True)
-    sets = [_met(expansion, _all(expansion, schema, "oneOf", False))]
+    branches = _goals(expansion, schema, "oneOf", True)
+    sets = [_met(expansion, _goals(expansion, schema, "oneOf", False))]
     for i, one in enumerate(branches):
         for other in branches[i + 1 :]:
             if not expansion.are_disjoint(one, other):
@@ -94,18 +89,15 @@ def refuse_one(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     return union(sets)
 
 
-def accept_not(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the values that a schema refuses."""
-    return expansion.expand(expansion.goals.of(schema.child("not"), positive=False))
+def _not(positive: bool, expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Return the values that a schema refuses, or those that it accepts."""
+    return expansion.expand(expansion.goals.of(schema.child("not"), positive=not positive))
 
 
-def refuse_not(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the values that it accepts."""
-    return expansion.expand(expansion.goals.of(schema.child("not")))
-
-
-def _conditional(expansion: Expansion, schema: Schema, positive: bool) -> ValueSet:
+def _if(positive: bool, expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return ``if`` and ``then``, or neither ``if`` nor its contrary's ``else``."""
+    if not {"then", "else"} & schema.keywords.keys():
+        return ANYTHING if positive else NOTHING
     goals = expansion.goals
     sets = []
     for holds, keyword in ((True, "then"), (False, "else")):
@@ -118,22 +110,8 @@ def _conditional(expansion: Expansion, schema: Schema, positive: bool) -> ValueS
     return union(sets)
 
 
-def accept_if(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return what ``then`` or ``else`` accepts, as the condition says."""
-    if not {"then", "else"} & schema.keywords.keys():
-        return ANYTHING
-    return _conditional(expansion, schema, True)
-
-
-def refuse_if(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return what it refuses."""
-    if not {"then", "else"} & schema.keywords.keys():
-        return NOTHING
-    return _conditional(expansion, schema, False)
-
-
-def _referred(keyword: str, positive: bool) -> Handler:
-    def handle(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+def _referred(keyword: str) -> tuple[Handler, Handler]:
+    def handle(positive: bool, expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
         if keyword != "$ref" and expansion.document.is_dynamic(schema, value):
             return expansion.unsupported(
                 schema, keyword, "what it leads to depends on how its place was reached"
@@ -141,17 +119,17 @@ def _referred(keyword: str, positive: bool) -> Handler:
         target = expansion.document.resolve(schema, value, keyword)
         return expansion.expand(expansion.goals.of(target, positive=positive))
 
-    return handle
+    return _both_ways(handle)
 
 
 HANDLERS: dict[str, tuple[Handler, Handler]] = {
-    "$ref": (_referred("$ref", True), _referred("$ref", False)),
-    "$dynamicRef": (_referred("$dynamicRef", True), _referred("$dynamicRef", False)),
-    "$recursiveRef": (_referred("$recursiveRef", True), _referred("$recursiveRef", False)),
-    "allOf": (accept_all, refuse_all),
-    "anyOf": (accept_any, refuse_any),
-    "not": (accept_not, refuse_not),
-    "if": (accept_if, refuse_if),
+    "$ref": _referred("$ref"),
+    "$dynamicRef": _referred("$dynamicRef"),
+    "$recursiveRef": _referred("$recursiveRef"),
+    "allOf": _both_ways(_all_of),
+    "anyOf": _both_ways(_any_of),
+    "not": _both_ways(_not),
+    "if": _both_ways(_if),
 }
 LAST: dict[str, tuple[Handler, Handler]] = {"oneOf": (accept_one, refuse_one)}
 """What is met behind all others, since these tell its branches apart."""
