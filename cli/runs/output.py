@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from cdec.cli.options.shared import refuse_among
 from cdec.core.errors import OutputError, OutputExistsError, UsageError
 from cdec.data.output.forms import LINES, Form, form_of
+from cdec.integrations.records.drawing import Trace
 from cdec.integrations.records.settings import DEFAULT
-from cdec.integrations.records.tracing import Trace
 
 if TYPE_CHECKING:
     from cdec.cli.options.sampling import OutputOptions

@@ -1,10 +1,11 @@
-"""Records become draws: a task for each that is not finished, and the records of its samples."""
+"""Records become draws: a task for each that is not finished, the traces of its samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from cdec.data.output.lines import FinishedRecords
 from cdec.data.prompts.record import BadRecord, PromptRecord
@@ -12,7 +13,9 @@ from cdec.integrations.records.tasks import Task, own_error
 from cdec.samplers.request import Request
 
 if TYPE_CHECKING:
+    from cdec.core.sample import Sample
     from cdec.integrations.records.resolver import ConstraintResolver
+    from cdec.samplers.base import Observer
     from cdec.samplers.rewards import Reward
 
 
@@ -105,3 +108,38 @@ class SampleTasks:
 def draws_of(record: PromptRecord | BadRecord, n: int) -> int:
     """Return how many records of an output a record asks for; ``n`` where it says nothing."""
     return 1 if isinstance(record, BadRecord) else record.n or n
+
+
+class Trace:
+    """Where traces go, if anywhere.
+
+    Args:
+        append: Takes each line; None takes nothing, and nothing is computed.
+    """
+
+    def __init__(self, append: Callable[[Mapping[str, object]], None] | None = None) -> None:
+        self._append = append
+
+    def watching(
+        self, draw_batch: Callable[..., Any], observer: Observer | None = None
+    ) -> Callable[..., Any]:
+        """Return a sampler's ``draw_batch`` with somebody who looks on, if traces are written.
+
+        Args:
+            draw_batch: Of the sampler.
+            observer: Who looks on in any case; None for nobody.
+        """
+        if self._append is None and observer is None:
+            return draw_batch
+        from cdec.samplers.scoring.trace import Tracer
+
+        return partial(draw_batch, observer=observer or Tracer())
+
+    def write(self, sample: Sample) -> None:
+        """Write the lines of a sample."""
+        if self._append is None:
+            return
+        from cdec.samplers.scoring.trace import traced_lines
+
+        for line in traced_lines(sample):
+            self._append(line)

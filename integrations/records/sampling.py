@@ -1,24 +1,24 @@
-"""RecordSampler: opened once, it turns prompt records into sample records; ``sample_records``."""
+"""The record sampler: opened once, it turns prompt records into sample records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.core.errors import Notice
+from cdec.core.errors import Notice, UsageError
 from cdec.core.models.loading import load_model
 from cdec.core.models.warping import Warping
-from cdec.core.tokens.locations import EMBEDDED
+from cdec.core.tokens.locations import EMBEDDED, EMBEDDED_DRAFT
 from cdec.data.prompts.names import OtherFields
 from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_records
-from cdec.integrations.records.drawing import SampleTasks
+from cdec.integrations.records.drawing import SampleTasks, Trace
 from cdec.integrations.records.faults import error_object
-from cdec.integrations.records.opening import opened_options
 from cdec.integrations.records.resolver import ConstraintResolver
 from cdec.integrations.records.settings import Execution, RunSettings
 from cdec.integrations.records.tasks import at_temperatures, batches, work_off
-from cdec.integrations.records.tracing import Trace
 from cdec.samplers.greedy import greedily
+from cdec.samplers.options import COUNTS, LOOKUP
 from cdec.samplers.registry import SAMPLERS
 from cdec.samplers.sampling import BATCH_SIZE, named_method
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cdec.integrations.records.resolver import Bind
     from cdec.integrations.records.tasks import Done, Records, Task, Work
     from cdec.samplers.base import Observer, Sampler
+    from cdec.samplers.method import Method
     from cdec.samplers.rewards import Reward
 
 
@@ -234,3 +235,54 @@ def sample_records(
     """
     with RecordSampler(model, **settings) as sampler:
         yield from sampler.sample(records)
+
+
+def opened_options(
+    method: Method,
+    given: Mapping[str, Any],
+    model: LanguageModel,
+    name: str | None,
+    execution: Execution,
+) -> dict[str, Any]:
+    """Return the options of a method with objects in the place of the names of models and files.
+
+    Args:
+        method: The options are its own.
+        given: By name; objects stay as they are.
+        model: What draws.
+        name: By which the model was loaded; the embedded one brings its draft.
+        execution: How the run is carried out.
+
+    Raises:
+        UsageError: A tree, which is of one record, where there are many.
+        CdecError: What is named cannot be had, or does not fit the model.
+    """
+    values = dict(given)
+    if values.get("tree") is not None and not execution.has_one_record:
+        raise UsageError(
+            "`tree` keeps the draws of one record, and records are many",
+            hint="leave it out, or draw with the sampler itself",
+        )
+    if method.needs_draft and name == EMBEDDED:
+        values.setdefault("draft", EMBEDDED_DRAFT)
+    draft, reward, counts = (values.get(option) for option in ("draft", "reward", "counts"))
+    if isinstance(draft, str) and draft not in (COUNTS, LOOKUP):
+        values["draft"] = _draft(draft, model, execution.draft_load)
+    if isinstance(reward, str):
+        from cdec.samplers.rewards import build_reward
+
+        values["reward"] = build_reward(reward)
+    if isinstance(counts, str | Path):
+        from cdec.samplers.drafts.counts import Counts
+
+        values["counts"] = Counts.load(Path(counts))
+        values["counts"].require_vocabulary(model.vocabulary.vocabulary_hash)
+    return values
+
+
+def _draft(name: str, model: LanguageModel, load: Mapping[str, Any]) -> LanguageModel:
+    from cdec.samplers.drafts.models import require_draft
+
+    draft = load_model(name, device=str(model.device), **load)
+    require_draft(model, draft)
+    return draft
