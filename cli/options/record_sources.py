@@ -160,7 +160,7 @@ def source_fields() -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def sourceless(typed: frozenset[str], brought: Collection[str]) -> list[str]:
+def unused_source_options(typed: frozenset[str], brought: Collection[str]) -> list[str]:
     """Return the options that were typed and are about nothing that records bring.
 
     Args:
@@ -171,7 +171,7 @@ def sourceless(typed: frozenset[str], brought: Collection[str]) -> list[str]:
     return sorted(n for n in typed if n in about and not set(about[n]).intersection(brought))
 
 
-def said_of_sourceless(names: Collection[str]) -> str:
+def described_unused(names: Collection[str]) -> str:
     """Return what options are about: ``--whitespace is about a schema that a record brings``."""
     *others, last = dict.fromkeys(field for name in names for field in source_fields()[name])
     what = f"{', '.join(others)} or {last}" if others else last
@@ -190,14 +190,14 @@ def check_record_sources(
         typed: Options that stood on the command line.
     """
     if prompts.has_texts:
-        names, why = sourceless(typed, ()), "a prompt that is typed brings none"
+        names, why = unused_source_options(typed, ()), "a prompt that is typed brings none"
     elif batch.openai_batch:
-        names, why = sourceless(typed, batch.allow), "--allow lets requests bring none"
+        names, why = unused_source_options(typed, batch.allow), "--allow lets requests bring none"
     else:
         return
     if names:
         raise UsageError(
-            f"{said_of_sourceless(names)}, and {why}", hint=f"leave it out{_instead(names)}"
+            f"{described_unused(names)}, and {why}", hint=f"leave it out{_instead(names)}"
         )
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.options.record_sources import said_of_sourceless, source_fields, sourceless
+from cdec.cli.options.record_sources import described_unused, source_fields, unused_source_options
 from cdec.cli.options.shared import require_utf8
 from cdec.cli.runs.artifacts import (
     Found,
@@ -200,7 +200,7 @@ def artifact_for_records(
     return records, None
 
 
-def told_of_sourceless(
+def warned_of_unused(
     records: Iterator[PromptRecord | BadRecord], run: Run
 ) -> Iterator[PromptRecord | BadRecord]:
     """Return all records; warn where typed options are about nothing that the first brings.
@@ -215,8 +215,8 @@ def told_of_sourceless(
     if first is None:
         return records
     brought = [*first.sources, *(() if first.candidates is None else ["candidates"])]
-    if names := sourceless(run.typed, brought):
-        said = f"{said_of_sourceless(names)}, and the first record brings none"
+    if names := unused_source_options(run.typed, brought):
+        said = f"{described_unused(names)}, and the first record brings none"
         run.console.warn([Notice("W_UNUSED_OPTION", said)])
     return records
 

@@ -86,12 +86,12 @@ def sample_parts(options: Options, run: Run) -> int:
         "no_header": options.prompts.no_header,
         "shard": options.prompts.chosen_shard,
     }
-    told = _Told(run, plan, folder, PartRun())
+    reports = _Reports(run, plan, folder, PartRun())
     cpus = None if pool.workers is None else max(1, math.ceil(pool.workers * pool.cpus))
     with folder.locked(), _silent(options.debug), cluster(options.dealing.ray_address, cpus=cpus):
-        told.follow(dealt_out(dealt, folder, settings, pool, read=read, run=told.parts))
+        reports.follow(dealt_out(dealt, folder, settings, pool, read=read, run=reports.parts))
     run.console.warn(files.prompts.stats.notices)
-    return told.finish()
+    return reports.finish()
 
 
 def _parts(prompts: PromptOptions, output: Place) -> list[Part]:
@@ -132,7 +132,7 @@ def _silent(is_shown: bool) -> Iterator[None]:
 
 
 @dataclass
-class _Told:
+class _Reports:
     """What workers told: shown as they report, counted for the end.
 
     Attributes:

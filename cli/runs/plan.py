@@ -15,7 +15,7 @@ from cdec.cli.runs.constraints import (
     read_held,
     require_grammars,
     require_members,
-    told_of_sourceless,
+    warned_of_unused,
 )
 from cdec.cli.runs.draft import Draft
 from cdec.cli.runs.inputs import Prompts, check_prompts
@@ -169,7 +169,7 @@ class Plan:
             keeps_all=options.writing.keep_input,
             asking=self.asking,
         )
-        records = told_of_sourceless(prompts.records(), run)
+        records = warned_of_unused(prompts.records(), run)
         needed = self.method.declared.needs_constraint
         if not places.named and (
             needed or (self.method.declared.masks and not places.has_artifacts)

@@ -65,9 +65,11 @@ def sample(options: Options, run: Run) -> int:
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
         tasks = sampler.tasks(finished=writer.finished, keeps_input=options.writing.keep_input)
-        noted = Noted(Tally(), sampler, plan.written)
+        samples = WrittenSamples(Tally(), sampler, plan.written)
         sampler.method.progress = under_way = UnderWay(run.console)
-        steps = (_of_requests if options.batch.openai_batch else _of_records)(plan, sampler, noted)
+        steps = (_of_requests if options.batch.openai_batch else _of_records)(
+            plan, sampler, samples
+        )
         loop = Loop(
             work=steps.work,
             records=steps.records,
@@ -82,7 +84,7 @@ def sample(options: Options, run: Run) -> int:
             total=files.prompts.total,
             model=sampler.model,
             under_way=under_way,
-            tally=noted.tally,
+            tally=samples.tally,
             skipped=lambda: tasks.skipped,
             kept=partial(_kept, options, run),
         )
@@ -94,8 +96,8 @@ def sample(options: Options, run: Run) -> int:
         plan.draft.save_counts(plan.counts)
         run.console.warn([*sampler.resolver.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
-        _warn_at_the_end(sampler.reward, noted.tally, plan, run.console)
-    is_short = options.require_complete and noted.tally.incomplete
+        _warn_at_the_end(sampler.reward, samples.tally, plan, run.console)
+    is_short = options.require_complete and samples.tally.incomplete
     # Those that the output to resume holds count too.
     return status or (SOME_RECORDS_FAILED if is_short or writer.finished.errors > 0 else 0)
 
@@ -177,8 +179,8 @@ def remedy_of(plan: Plan) -> str:
 
 
 @dataclass(frozen=True)
-class Noted:
-    """Who is told of samples, and which of their fields are written; None for all."""
+class WrittenSamples:
+    """Samples on their way to the output: counted, traced, with the fields that are written."""
 
     tally: Tally
     sampler: RecordSampler
@@ -206,28 +208,28 @@ class _Steps:
     failed: Callable[[Task, CdecError], Mapping[str, object]] = named_error
 
 
-def _of_records(plan: Plan, sampler: RecordSampler, noted: Noted) -> _Steps:
+def _of_records(plan: Plan, sampler: RecordSampler, samples: WrittenSamples) -> _Steps:
     """Return the steps of records: a line a sample."""
     return _Steps(
         SampleTasks.of,
         sampler.work(),
-        lambda task, found: (s.to_json(noted.fields) for s in noted.written(task, found)),
+        lambda task, found: (s.to_json(samples.fields) for s in samples.written(task, found)),
         headed_error if plan.options.writing.keep_input else named_error,
     )
 
 
-def _of_requests(plan: Plan, sampler: RecordSampler, noted: Noted) -> _Steps:
+def _of_requests(plan: Plan, sampler: RecordSampler, samples: WrittenSamples) -> _Steps:
     """Return the steps of the requests of a batch file: a line a request."""
     from cdec.integrations.openai_batch.drawing import BatchTasks, batch_work
     from cdec.integrations.openai_batch.responses import Responses, refusal
 
     called = plan.options.batch.served_name or named_model(plan.options.loading.model)
-    responses = Responses(sampler.model, called, noted.fields)
+    responses = Responses(sampler.model, called, samples.fields)
     return _Steps(
         lambda tasks, records: BatchTasks(tasks).of(records),
         batch_work(sampler.work, sampler.batch_size),
         lambda task, found: [
-            responses.of(task.head, task.request, list(noted.written(task, found)))
+            responses.of(task.head, task.request, list(samples.written(task, found)))
         ],
         lambda task, error: refusal(task.head, typed_error(error)),
     )
