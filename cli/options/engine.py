@@ -83,12 +83,7 @@ _OF_ONE_PROCESS = ("tree", "save_counts", "copy", "trace", "idle", "max_bad")
 
 
 def check_engine(options: EngineOptions, typed: frozenset[str]) -> None:
-    """Refuse options that mean nothing to the engine.
-
-    Args:
-        options: As typed.
-        typed: Fields that stood on the command line.
-    """
+    """Refuse options that mean nothing to the engine."""
     if options.engine == "local":
         refuse_unused(OF_RAY, typed, "without --engine ray")
         return

@@ -182,13 +182,7 @@ def described_unused(names: Collection[str]) -> str:
 def check_record_sources(
     prompts: PromptOptions, batch: BatchFileOptions, typed: frozenset[str]
 ) -> None:
-    """Refuse options about what records bring, where none can bring it.
-
-    Args:
-        prompts: Where records come from.
-        batch: What requests may bring.
-        typed: Options that stood on the command line.
-    """
+    """Refuse options about what records bring, where none can bring it."""
     if prompts.has_texts:
         names, why = unused_source_options(typed, ()), "a prompt that is typed brings none"
     elif batch.openai_batch:

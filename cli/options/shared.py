@@ -229,11 +229,6 @@ def refuse_unused(fields: Iterable[str], typed: frozenset[str], where: str) -> N
 def parse_fields(text: str | None, known: Sequence[str], what: str) -> Sequence[str] | None:
     """Return the names in ``--fields``; None keeps every field.
 
-    Args:
-        text: As typed.
-        known: Every name there is.
-        what: What has these fields, such as ``sample``.
-
     Raises:
         UsageError: An unknown name, or none.
     """

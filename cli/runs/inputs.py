@@ -253,12 +253,7 @@ def read_prompt(path: str, limits: InputLimits) -> str:
 
 
 def check_prompts(options: PromptOptions, typed: frozenset[str]) -> None:
-    """Refuse prompts from two places or from a terminal.
-
-    Args:
-        options: Where prompts come from.
-        typed: Fields that stood on the command line.
-    """
+    """Refuse prompts from two places or from a terminal."""
     if options.has_texts and "input" in typed:
         flag = "--prompt" if options.prompt else "--prompt-file"
         raise UsageError(f"{flag} and --input were both given", hint="give one of them")
