@@ -31,7 +31,6 @@ from cdec.compilers.sets.options import LeadingSpace
 from cdec.core.errors import UsageError
 from cdec.core.files.remote import Place
 from cdec.core.record_fields import fields_of
-from cdec.data.output.csv_table import cell_of, row_of
 from cdec.integrations.records.resolver import ConstraintResolver
 from cdec.integrations.records.tasks import Task, at_temperatures, batches, prepared
 
@@ -481,6 +480,8 @@ class Shown:
     def write(self, record: Mapping[str, Any]) -> None:
         """Write one record, or note it for the table."""
         if self._format == "csv":
+            from cdec.data.output.csv_table import cell_of
+
             for row in rows_of(record):
                 if self._write is not None:
                     self._write(row)
@@ -499,6 +500,8 @@ class Shown:
             print_columns(self._console, _HEADER, self._rows)
 
     def _csv(self, row: Sequence[object]) -> None:
+        from cdec.data.output.csv_table import row_of
+
         text = row_of(row)
         # A file gets texts as they are; a terminal none of their control characters.
         self._console.data(escape(text) if self._console.stdout.isatty() else text)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from cdec.cli.options.shared import refuse_among
 from cdec.core.errors import OutputError, OutputExistsError, UsageError
 from cdec.data.output.forms import LINES, Form, form_of
-from cdec.integrations.records.drawing import Trace
 from cdec.integrations.records.settings import DEFAULT
 
 if TYPE_CHECKING:
     from cdec.cli.options.sampling import OutputOptions
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.data.prompts.read import BadRecord, PromptRecord
+    from cdec.integrations.records.drawing import Trace
     from cdec.integrations.records.settings import ConstraintSpecification
     from cdec.samplers.learning.saved import TreeFile
 
@@ -161,6 +161,7 @@ def tracing(options: OutputOptions, inputs: Sequence[str]) -> Iterator[Trace]:
         OutputError: It cannot be written.
     """
     from cdec.data.output.writer import open_writer
+    from cdec.integrations.records.drawing import Trace
 
     if options.trace is None:
         yield Trace()
