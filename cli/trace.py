@@ -212,7 +212,8 @@ class TracedSample:
         held = [line["log_z"] for line in self.lines if not line.get("free")]
         known = [z for z in held if z is not None]
         log_ps = [line["logprob"] for line in self.lines]
-        least = None if not self.lines else min(range(len(masses)), key=lambda i: _depth(masses[i]))
+        depths = [-math.inf if z is None else z for z in masses]
+        least = depths.index(min(depths)) if depths else None
         return {
             "id": self.id,
             "index": self.index,
@@ -227,10 +228,6 @@ class TracedSample:
             "seconds": round(sum(line["seconds"] for line in self.lines), 6),
             "warnings": self.warnings,
         }
-
-
-def _depth(log_z: float | None) -> float:
-    return -float("inf") if log_z is None else log_z
 
 
 def read_traces(source: Source, limits: InputLimits) -> Iterator[TracedSample]:

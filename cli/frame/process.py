@@ -126,17 +126,13 @@ def use_utf8() -> None:
 
 def drop_stdout() -> None:
     """Point stdout at nothing, so that the interpreter's last flush cannot fail aloud."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(_raw(sys.stdout), _Closed):
+    if isinstance(getattr(getattr(sys.stdout, "buffer", None), "raw", None), _Closed):
         sys.stdout = _opened(2)
         return
     with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-
-
-def _raw(stream: io.TextIOWrapper) -> object:
-    return getattr(stream.buffer, "raw", None)
 
 
 def _occupy(number: int) -> None:

@@ -65,24 +65,22 @@ def _parameter(users: Sequence[str], options: Sequence[Option]) -> Option:
     """Return the option of a command for what some methods, ``users``, each declare."""
     option = options[0]
     is_shared = all(other.default == option.default for other in options)
-    said = option.help + (_MEASURED if option.name == "cost_ratio" else "")
+    is_measured = option.name == "cost_ratio"
+    said = option.help + (_MEASURED if is_measured else "")
+    named = "all methods" if len(users) == len(METHODS) else ", ".join(users)
     # Bounds are those of the method that is chosen, which checks them and has its own manifest.
     return Option(
         name=option.name,
         type=_type(option),
         default=_default(option) if is_shared else None,
-        help=f"{_named(users)}: {said[0].lower()}{in_option_words(said[1:])}",
+        help=f"{named}: {said[0].lower()}{in_option_words(said[1:])}",
         panel=_panel(users, option.name),
-        metavar=_metavar(option),
+        metavar=f"{option.metavar}|{MEASURE}" if is_measured else option.metavar,
         common=any(each.common for each in options),
         typed_only=option.typed_only,
         names_model=_NAMES_MODEL.get(option.name),
         decides=False,
     )
-
-
-def _named(users: Sequence[str]) -> str:
-    return "all methods" if len(users) == len(METHODS) else ", ".join(users)
 
 
 def named_method(name: str) -> Method:
@@ -157,10 +155,6 @@ def _default(option: Option) -> Any:
         return f"{option.default >> 20}MiB"
     is_mixed = _type(option) is NumberOrWord and option.default is not None
     return NumberOrWord(option.default) if is_mixed else option.default
-
-
-def _metavar(option: Option) -> str:
-    return f"{option.metavar}|{MEASURE}" if option.name == "cost_ratio" else option.metavar
 
 
 def _panel(users: Sequence[str], name: str) -> str:
