@@ -28,7 +28,6 @@ from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.record_sources import SchemaReadingOptions
 from cdec.compilers.schemas.options import MAX_RUN, MAX_WHITESPACE, SchemaLimits, SchemaOptions
 from cdec.core.errors import UsageError
-from cdec.core.schemas.other_forms import described_escapes, described_whitespace
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -209,6 +208,8 @@ def _recorded(file: ArtifactFile) -> dict[str, Any]:
 
 
 def _overview(described: Described) -> tuple[str, Rows]:
+    from cdec.core.schemas.other_forms import described_escapes, described_whitespace
+
     counts, options = part(described, "counts"), part(described, "options")
     unenforced = described.get("unenforced")
     reason = "every allowed token leads to a value of the schema"

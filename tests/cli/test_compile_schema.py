@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.options.record_sources import RecordSourceOptions, record_sources
+from cdec.cli.options.record_sources import (
+    GrammarLimitOptions,
+    RecordSourceOptions,
+    record_sources,
+)
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.core.artifacts.opened import read_artifact
 from cdec.core.artifacts.write import write_artifact
@@ -399,7 +403,11 @@ def test_what_is_left_open_stands_in_every_sample(cdec: Runner) -> None:
 
 @pytest.mark.usefixtures("loaded", "grammar_child")
 def test_limits_that_were_typed_hold_for_schemas_too() -> None:
-    typed = RecordSourceOptions(grammar_limits=GrammarLimits(max_nesting=7, compile_seconds=2.0))
+    typed = RecordSourceOptions(
+        grammars=GrammarLimitOptions(
+            grammar_limits=GrammarLimits(max_nesting=7, compile_seconds=2.0)
+        )
+    )
     limits: Any = record_sources(typed).options["schema"].limits
     usual: Any = record_sources().options["schema"].limits
     assert (limits.max_nesting, limits.compile_seconds) == (7, 2.0)
