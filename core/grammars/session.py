@@ -25,7 +25,7 @@ from cdec.core.grammars.columns import (
 )
 from cdec.core.mask import mask_words
 from cdec.core.native import library
-from cdec.core.session import HostSession, forced_rows, integers
+from cdec.core.session import HostSession, forced_rows, integers, require_mask
 
 
 def compacted(
@@ -277,6 +277,7 @@ class GrammarSession(HostSession):
             super().fill_mask(states, mask)
             return
         if done != len(states):
+            require_mask(mask, len(states), self.words)
             self._finish(done, len(states), _fill_mask, states, mask)
 
     def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
