@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter
 from threading import Lock
 from typing import Any
@@ -248,7 +249,7 @@ class ForwardingSession(Session):
 
 def _forwarded(name: str) -> Any:
     """Return a property that the constraint within decides."""
-    return property(attrgetter(f"inner.{name}"))
+    return cached_property(attrgetter(f"inner.{name}"))
 
 
 class WrappedConstraint(Constraint):
