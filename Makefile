@@ -10,8 +10,9 @@ PEERS := $(VENV)/.peers
 FOLDERS := core compilers samplers data integrations cli
 BENCH_ARGS ?=
 CAMPAIGN_ARGS ?=
+GOLDEN_ARGS ?=
 
-.PHONY: demo test test-processor lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
+.PHONY: demo test test-all golden test-processor lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
 	bench-free bench-start bench-schema bench-vllm links clean
 
@@ -22,11 +23,22 @@ demo: $(READY)
 # signals, draw on terminals or hold time limits run alone, whatever became of the others.
 ALONE := tests/cli/test_processes.py tests/cli/test_terminal.py tests/cli/frame tests/cli/corpus
 PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+TIER ?=
+# The first tier, minutes: every law, kind and method, a share of the golden runs and the campaign.
 test: $(READY)
 	status=0; \
-	$(PARALLEL) $(ALONE:%=--ignore=%) || status=$$?; \
-	$(BIN)/python -m pytest $(ALONE) || status=$$?; \
+	$(PARALLEL) $(TIER) $(ALONE:%=--ignore=%) || status=$$?; \
+	$(BIN)/python -m pytest $(TIER) $(ALONE) || status=$$?; \
 	exit $$status
+
+# Both tiers.
+test-all:
+	$(MAKE) test TIER=--all
+
+# All recorded cases against what they do now; GOLDEN_ARGS="--only sample-*" for some. After a change
+# that is meant, `$(BIN)/python tests/golden freeze --only ...` records them anew.
+golden: $(READY)
+	$(BIN)/python tests/golden check $(GOLDEN_ARGS)
 
 # The tests that compare batches of real models, on another processor as far as torch is concerned:
 # one without the instructions that it takes by default.

@@ -89,19 +89,6 @@ def cdec(
     os.close(original)
 
 
-@pytest.fixture(scope="session")
-def embedded_model() -> Any:
-    """The embedded model, loaded once for all tests."""
-    import torch
-
-    from cdec.core import load_model
-    from cdec.data.assets import embedded_model_path
-
-    # A model this small gains nothing from threads, and loses much where cores are busy.
-    torch.set_num_threads(1)
-    return load_model(embedded_model_path())
-
-
 @pytest.fixture
 def loaded(embedded_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs in this process share one embedded model instead of loading it each time."""

@@ -11,7 +11,6 @@ from cdec.compilers import compile_grammar
 from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.grammars.session import GrammarSession
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.data.assets import embedded_model_path
 from tests.core.grammars.engine.plain_engine import session_with
 
 from .conftest import Runner
@@ -22,11 +21,6 @@ _CHAIN = (
     + "\n".join(f'a{i}: a{i + 1} a{i + 1}? | "x" a{i + 1}?' for i in range(60))
     + '\na60: "x" | "z"\n'
 )
-
-
-@pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return Vocabulary.from_tokenizer(embedded_model_path())
 
 
 @pytest.fixture(scope="module")

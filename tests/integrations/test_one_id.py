@@ -32,11 +32,6 @@ ASKED: Mapping[str, Any] = {"n": 4, "seed": 7}
 
 
 @pytest.fixture(scope="module")
-def model() -> LanguageModel:
-    return load_model(embedded_model_path())
-
-
-@pytest.fixture(scope="module")
 def plain() -> LanguageModel:
     """The same model, which puts no text into its form."""
     return load_model(embedded_model_path(), chat=False)

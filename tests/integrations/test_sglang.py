@@ -159,11 +159,6 @@ def sglang() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return Vocabulary.from_tokenizer("embedded")
-
-
-@pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory, vocabulary: Vocabulary) -> Path:
     folder = tmp_path_factory.mktemp("served")
     compile_set(CITIES, vocabulary, folder / "cities.arrow")

@@ -395,14 +395,6 @@ def test_a_prefill_that_nothing_begins_with_is_an_error(make: Callable[[], Const
     assert "at byte 2 stands 'b'" in caught.value.message
 
 
-@pytest.fixture(scope="module")
-def embedded_model() -> Any:
-    from cdec.core import load_model
-    from cdec.data.assets import embedded_model_path
-
-    return load_model(embedded_model_path())
-
-
 def test_methods_that_force_nothing_have_all_of_it_in_the_prompt(
     embedded_model: Any,
 ) -> None:

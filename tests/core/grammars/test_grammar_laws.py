@@ -15,7 +15,7 @@ import pytest
 from benchmarks.grammars.workloads import shared_module, workloads
 from cdec.core import Vocabulary
 from cdec.core.constraint import DEAD
-from cdec.data.assets import embedded_model_path, grammar_path
+from cdec.data.assets import grammar_path
 from tests.core.grammars.finite_language import accepts, mask_of
 from tests.laws import sessions as laws
 from tests.laws.grammar_cases import byte_vocabulary, compiled
@@ -27,11 +27,6 @@ NAMES = ["json_free", "gsm8k", "conll", "xml", "c_subset", "template", "sygus_bv
 NEEDED = pytest.mark.skipif(
     not (shared_folder() / "bench").is_dir(), reason="the workloads are in the shared data"
 )
-
-
-@pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return Vocabulary.from_tokenizer(str(embedded_model_path()))
 
 
 @NEEDED

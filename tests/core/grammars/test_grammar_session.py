@@ -30,7 +30,6 @@ from cdec.core.grammars.explain import describe_state
 from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.mask import allocate_mask
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.data.assets import embedded_model_path
 from tests.core.grammars.engine.plain_engine import (
     COMMENTS,
     GENERAL,
@@ -357,11 +356,6 @@ def follow(session, text, width):
 
 _LETTERS = {"graphql": 40, "lua": 260, "sql": 260, "python": 300, "python_blocks": 300}
 """How much of the first document is followed; names and keywords collide in all."""
-
-
-@pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return Vocabulary.from_tokenizer(str(embedded_model_path()))
 
 
 @pytest.mark.parametrize("name", _LETTERS)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cdec.cli.app import main
-from cdec.core import load_model
 from cdec.core.errors import CdecError, DataError, DuplicateIdError, ExtraMissingError, UsageError
 from cdec.integrations.records import RecordSampler, sample_records
 from cdec.integrations.records.faults import as_cdec_error
@@ -29,11 +28,6 @@ RECORDS: list[dict[str, Any]] = [
     {"id": "open", "prompt": "x", "regex": "[ab"},
     {"id": "chat", "messages": [{"role": "user", "content": "Where?"}]},
 ]
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return load_model("embedded")
 
 
 @pytest.fixture(scope="module")

@@ -234,11 +234,6 @@ LIST = 'start: "[" [WORD ("," WORD)*] "]"\nWORD: /[a-z]{1,6}/\n'
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return Vocabulary.from_tokenizer("embedded")
-
-
-@pytest.fixture(scope="module")
 def constraints(vocabulary: Vocabulary) -> list[Constraint]:
     words = grammar_constraint(LIST, vocabulary)
     return [

@@ -35,11 +35,6 @@ CITIES = ["Paris", "Lyon", "Rome", "Bern", "Oslo"]
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return Vocabulary.from_tokenizer("embedded")
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, vocabulary: Vocabulary) -> Path:
     path = tmp_path_factory.mktemp("served")
     compile_set(CITIES, vocabulary, path / "cities.arrow")

@@ -39,11 +39,6 @@ ASKED: list[dict[str, Any] | None] = [
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return Vocabulary.from_tokenizer("embedded")
-
-
-@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, vocabulary: Vocabulary) -> ServedConstraints:
     folder = tmp_path_factory.mktemp("served")
     compile_set(CITIES, vocabulary, folder / "cities.arrow")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdec.compilers import set_constraint
-from cdec.core import TabularModel, Vocabulary, load_model
+from cdec.core import TabularModel, Vocabulary
 from cdec.core.errors import (
     CdecError,
     ContextLengthError,
@@ -294,11 +294,6 @@ PROMPTS = [
 ]
 EVENTS = 8
 """Most tokens of a label here, its end counted."""
-
-
-@pytest.fixture(scope="module")
-def model() -> LanguageModel:
-    return load_model(embedded_model_path())
 
 
 @pytest.fixture(scope="module")
