@@ -26,22 +26,11 @@ from tests.cli.conftest import Runner
 PROGRAM = [sys.executable, "-c", "import sys; from cdec.cli.app import main; sys.exit(main())"]
 
 
-def test_no_arguments_print_help_on_stderr(cdec: Runner) -> None:
-    result = cdec()
-    assert (result.status, result.stdout) == (2, b"")
-    assert "Usage: cdec" in result.stderr
-
-
 def test_version_is_the_installed_one(cdec: Runner) -> None:
     from importlib.metadata import version
 
     result = cdec("--version")
     assert (result.status, result.stdout.decode()) == (0, f"cdec {version('cdec')}\n")
-
-
-def test_values_of_the_wrong_type_are_usage_errors(cdec: Runner) -> None:
-    result = cdec("sample", "--K", "many")
-    assert (result.status, result.error_code) == (2, "E_USAGE")
 
 
 def test_an_unknown_key_in_cdec_toml_stops_every_command(cdec: Runner) -> None:

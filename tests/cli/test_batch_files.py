@@ -145,14 +145,6 @@ def test_options_that_mean_nothing_to_batch_files_are_refused(
     assert (result.status, result.stdout) == (2, b"")
 
 
-@pytest.mark.parametrize("words", [["--allow", "regex"], ["--served-name", "a"]])
-def test_options_of_batch_files_are_refused_without_one(
-    cdec: Runner, letters: Path, words: list[str]
-) -> None:
-    result = cdec("sample", "-a", letters, *words, stdin=b"a\n")
-    assert result.status == 2 and "--openai-batch" in result.stderr
-
-
 def test_a_trace_holds_the_texts_of_requests_too(cdec: Runner, letters: Path) -> None:
     data = jsonl(request("a", n=2), request("b", logprobs=True))
     result = cdec(*BATCH, "-a", letters, "--trace", "t.jsonl", stdin=data)

@@ -94,15 +94,6 @@ def test_tree_depth_and_width_bound_what_is_shown(cdec: Runner, cities: Path) ->
         assert cdec("inspect", cities, "--tree", *wrong).error_code == "E_USAGE"
 
 
-@pytest.mark.parametrize("command", ["inspect", "check"])
-def test_what_is_no_artifact_is_an_error(cdec: Runner, command: str) -> None:
-    Path("x.arrow").write_bytes(b"ARROW1\0\0 not at all")
-    result = cdec(command, "x.arrow")
-    assert (result.status, result.error_code) == (65, "E_ARTIFACT_FORMAT")
-    missing = cdec(command, "nope.arrow")
-    assert (missing.status, missing.error_code) == (66, "E_NOINPUT")
-
-
 @pytest.mark.parametrize("command", ["inspect", "check", "sample", "score"])
 def test_a_tree_that_was_kept_is_told_from_an_artifact(
     cdec: Runner, letters: Path, command: str
@@ -203,16 +194,6 @@ def test_json_in_a_pipe_has_the_characters_as_they_are(cdec: Runner, cities: Pat
     result = cdec("check", cities, stdin=f"{text}\n".encode())
     assert result.records[0]["text"] == text
     assert all(character in result.stdout.decode() for character in "\x7f\x9b\u202e\u2028")
-
-
-def test_options_without_effect_are_refused(cdec: Runner, cities: Path) -> None:
-    for words in (
-        ("inspect", cities, "--depth", "2"),
-        ("check", cities, "--token-ids", "--field", "x"),
-        ("check", cities, "--explain", "--fail"),
-    ):
-        result = cdec(*words)
-        assert (result.status, result.error_code) == (2, "E_USAGE")
 
 
 def test_no_escape_reaches_stdout_without_a_terminal(cdec: Runner, cities: Path) -> None:

@@ -93,27 +93,6 @@ def test_a_long_marker_that_text_is_forced_into_is_spelt_to_its_end(
 
 
 @pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--after", ""], "not empty"),
-        (["--after", "x", "--between", "a", "b"], "--after"),
-        (["--budget", "3"], "no marker"),
-        (["--after", "x", "--regions", "1"], "--regions is 1"),
-        (["--between", "a", "b", "--budget", "3"], "no region is owed"),
-        (["--after", "x", "--prefill", "Pa"], "--prefill is about"),
-        (["--after", "x", "--heal"], "--heal is about"),
-        (["--after", "x", "--method", "exact", "--tree", "t.tree"], "--tree is about"),
-    ],
-)
-def test_what_cannot_be_combined_is_refused(
-    cdec: Runner, cities: Path, words: list[str], said: str
-) -> None:
-    result = cdec("sample", "-a", cities, "--prompt", ASKED, *words)
-    assert result.status == 2 and said in result.stderr, result.stderr
-
-
-@pytest.mark.usefixtures("loaded")
 def test_free_text_before_nothing_is_refused_before_a_model_loads(
     cdec: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

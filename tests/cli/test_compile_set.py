@@ -107,11 +107,6 @@ def test_token_rows_are_compiled_as_they_are(cdec: Runner) -> None:
     assert [record.get("position") for record in result.records] == [None, 1, 0]
 
 
-def test_options_about_texts_are_refused_for_token_rows(cdec: Runner) -> None:
-    words = ("compile-set", "-", "-o", "x.arrow", "--token-ids", "--prefix", "<")
-    assert cdec(*words, stdin=b"[300]\n").error_code == "E_USAGE"
-
-
 def test_bad_lines_stop_or_are_counted(cdec: Runner) -> None:
     data = b"alpha\nb\xff\n gamma\n"
     result = cdec("compile-set", "-", "-o", "x.arrow", stdin=data)

@@ -103,32 +103,6 @@ def test_a_file_is_one_prompt(cdec: Runner, cities: Path, embedded_model: Any) -
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "code"),
-    [
-        (("--prompt-file", "none.txt"), 66, "E_NOINPUT"),
-        (("--prompt-file", "latin.txt"), 65, "E_ENCODING"),
-        (("--prompt-file", "long.txt", "--max-line-bytes", "9"), 75, "E_LIMIT"),
-        (("--prompt-file", "long.txt", "-i", "long.txt"), 2, "E_USAGE"),
-        (("--prompt-file", "-", "--prompt-file", "-"), 2, "E_USAGE"),
-    ],
-)
-def test_a_file_that_is_no_prompt_is_refused(
-    cdec: Runner, letters: Path, words: tuple[str, ...], status: int, code: str
-) -> None:
-    Path("latin.txt").write_bytes(b"caf\xe9")
-    Path("long.txt").write_bytes(b"0123456789")
-    result = cdec("sample", "-a", letters, *words)
-    assert (result.status, result.error_code) == (status, code)
-
-
-def test_score_takes_its_prompt_from_one_place(cdec: Runner, letters: Path) -> None:
-    Path("p.txt").write_bytes(b"x")
-    words = ("score", "-a", letters, "--prompt-file")
-    for more in (("p.txt", "--prompt", "x"), ("p.txt", "--prompts", "p.txt"), ("-",)):
-        assert cdec(*words, *more).error_code == "E_USAGE"
-
-
 def test_newlines_stay_and_spelled_ones_are_warned_of(cdec: Runner, letters: Path) -> None:
     for command in ("sample", "mass", "score"):
         words = (command, "-a", letters, "--prompt")
@@ -232,14 +206,6 @@ def test_other_forms_are_refused_with_what_is_possible(cdec: Runner, name: str) 
     assert not Path(name).exists()
 
 
-def test_keep_input_needs_rows(cdec: Runner, letters: Path) -> None:
-    for output in ((), ("-o", "o.jsonl"), ("-o", "o.parquet")):
-        found = cdec("sample", "-a", letters, "--prompt", "x", "--keep-input", *output)
-        assert (found.status, found.error_code) == (2, "E_USAGE")
-        assert ".csv or .tsv" in found.stderr
-    assert cdec("classify", "-a", letters, "--prompt", "x", "--keep-input").status == 2
-
-
 def test_classify_writes_a_csv_of_a_csv(cdec: Runner, letters: Path) -> None:
     Path("p.csv").write_text("id,prompt,note\n1,one,@x\n2,two,\n3,,z\n")
     words = ("classify", "-a", letters, "-i", "p.csv", "--top", "1")
@@ -318,10 +284,3 @@ def test_the_page_of_a_trace_does_not_replace_it(cdec: Runner, artifact: Path) -
     before = Path("t.jsonl").read_bytes()
     refused(cdec("trace", "t.jsonl", "--html", "t.jsonl", "--force"), "page")
     assert Path("t.jsonl").read_bytes() == before
-
-
-@pytest.mark.parametrize("line", ["null", "1.5", "[]", '"a"', "{}"])
-def test_a_line_that_is_no_object_is_no_line_of_a_trace(cdec: Runner, line: str) -> None:
-    Path("t.jsonl").write_text(line + "\n")
-    result = cdec("trace", "t.jsonl")
-    assert (result.status, result.error_code) == (65, "E_FIELD"), result.stderr

@@ -120,13 +120,6 @@ def test_only_constraints_count(cdec: Runner, here: Path) -> None:
     assert find_artifacts(but=[here]).artifacts == {}
 
 
-def test_what_cannot_be_used_is_listed_as_what_it_is(cdec: Runner) -> None:
-    Path("text.arrow").write_text("hello")
-    result = cdec("inspect")
-    assert result.status == 2
-    assert "none that can be used: text.arrow (damaged, or no Arrow file)" in result.stderr
-
-
 def test_of_thousands_of_artifacts_the_first_are_listed(cdec: Runner, here: Path) -> None:
     for number in range(3000):
         shutil.copy(here, f"{number}.arrow")

@@ -88,12 +88,6 @@ def test_help_of_a_method_adds_its_law_and_all_that_it_takes(cdec: Runner, name:
     assert "Methods (" not in text
 
 
-def test_help_of_no_method_names_the_nearest(cdec: Runner) -> None:
-    result = cdec("sample", "--method", "exatc", "--help")
-    assert (result.status, result.error_code) == (2, "E_USAGE")
-    assert "'exact'" in result.stderr and "cdec methods" in result.stderr
-
-
 def test_help_begins_with_what_every_run_needs(cdec: Runner) -> None:
     sample, run = (shown(cdec, name, "--help") for name in ("sample", "run"))
     assert "\nConstraint:\n  -a, --artifact" in sample
@@ -127,25 +121,6 @@ def test_declarations_of_options_import_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("sample", "--metod", "disc"), "did you mean --method?"),
-        (("run", "--engine", "rya"), "Invalid value for '--engine': 'rya' is not one of"),
-        (("compile-set", "items.jsonl", "--id", "name"), "did you mean --id-field?"),
-        (("check", "x.arrow", "--draft", "counts"), "cdec sample, cdec run have it"),
-        (("doctor", "--bad-lines", "skip"), "cdec compile-set has it"),
-        (("sample", "--xyzzy"), "hint: see `cdec sample --help-all`"),
-    ],
-)
-def test_unknown_options_name_the_nearest_and_who_has_them(
-    cdec: Runner, words: tuple[str, ...], said: str
-) -> None:
-    result = cdec(*words)
-    assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
-    assert said in result.stderr
-
-
-@pytest.mark.parametrize(
     ("typed", "near"),
     [
         (("compile-set", "wiki.tx"), "wiki.txt"),
@@ -165,24 +140,6 @@ def test_a_file_that_is_not_there_offers_the_near_one(
     assert f"hint: did you mean {near}?\n" in result.stderr
     far = cdec("compile-set", "entirely-different.csv")
     assert far.error_code == "E_NOINPUT" and "did you mean" not in far.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("smple",), "`cdec sample`"),
-        (("help",), "type cdec --help"),
-        (("help", "sample"), "type cdec sample --help"),
-        (("xyzzy",), "hint: see `cdec --help`"),
-        (("generate",), "did you mean `cdec sample`? "),
-        (("rank",), "did you mean `cdec sample --method topn` or `cdec classify`? "),
-        (("compile", "x.txt"), "`cdec compile-set` or `cdec compile-grammar` or"),
-    ],
-)
-def test_unknown_commands_name_the_nearest(cdec: Runner, words: tuple[str, ...], said: str) -> None:
-    result = cdec(*words)
-    assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
-    assert said in result.stderr
 
 
 @pytest.mark.parametrize(

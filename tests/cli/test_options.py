@@ -236,27 +236,6 @@ def test_a_key_at_the_top_serves_every_command_that_has_the_option(
     }
 
 
-@pytest.mark.parametrize("command", ["mass", "score"])
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--temperature", "0"), "hint: give a small one such as 0.01"),
-        (("--temperature", "-1"), "--temperature must be positive"),
-        (("--top-k", "0"), "--top-k must be"),
-        (("--top-p", "nan"), "--top-p must lie"),
-        (("--seed", "-1"), "--seed is -1"),
-        (("--batch-size", "0"), "--batch-size is 0"),
-        (("--max-line-bytes", "0"), "--max-line-bytes is 0"),
-    ],
-)
-def test_values_out_of_range_are_refused_by_the_name_that_was_typed(
-    cdec: Runner, letters: Path, command: str, words: tuple[str, ...], said: str
-) -> None:
-    result = cdec(command, "-a", letters, "--prompt", "x", *words, stdin=b"a\n")
-    assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
-    assert said in result.stderr
-
-
 # --- ``cdec methods``: what users are told of the methods.
 
 
@@ -312,12 +291,6 @@ def test_json_has_a_line_for_each_method(cdec: Runner) -> None:
     assert [each["name"] for each in cdec("methods", "--json").records] == list(METHODS)
 
 
-def test_a_wrong_name_gives_the_near_one(cdec: Runner) -> None:
-    result = cdec("methods", "exatc")
-    assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
-    assert "did you mean 'exact'?" in result.stderr
-
-
 # --- A cdec.toml that was found names no model, but for those that ship, until it was confirmed.
 
 
@@ -361,8 +334,3 @@ def test_models_that_ship_and_what_is_typed_need_no_confirmation(
     assert (result.status, len(result.records)) == (0, 1)
     Path("cdec.toml").write_text('model = "owner/name"\n')
     assert cdec("sample", "-a", cities, "--prompt", "a", "--model", "embedded").status == 0
-
-
-def test_the_file_cannot_confirm_itself(cdec: Runner) -> None:
-    Path("cdec.toml").write_text("trust-config = true\n")
-    refused(cdec("methods"), "E_CONFIG", 78)

@@ -50,13 +50,6 @@ def test_run_is_sample_with_the_artifact_in_its_place(cdec: Runner, cities: Path
 
 
 @pytest.mark.usefixtures("loaded")
-def test_run_refuses_recipes(cdec: Runner) -> None:
-    result = cdec("run", "recipe.toml")
-    assert (result.status, result.error_code) == (2, "E_USAGE")
-    assert "recipe" in result.stderr
-
-
-@pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("method", ["unconstrained", "greedy", "masked", "beam", "disc"])
 def test_every_method_runs(cdec: Runner, cities: Path, method: str) -> None:
     words = ("--method", method, "-n", "2", "--max-new-tokens", "8")
@@ -68,13 +61,6 @@ def test_every_method_runs(cdec: Runner, cities: Path, method: str) -> None:
 
 
 @pytest.mark.usefixtures("loaded")
-def test_unknown_methods_are_named_with_the_nearest(cdec: Runner, cities: Path) -> None:
-    result = cdec("sample", "-a", cities, *PROMPT, "--method", "dsic")
-    assert (result.status, result.error_code) == (2, "E_USAGE")
-    assert "disc" in result.stderr
-
-
-@pytest.mark.usefixtures("loaded")
 def test_a_run_without_an_artifact_says_what_to_type(cdec: Runner) -> None:
     result = cdec("sample", *PROMPT)
     assert (result.status, result.error_code) == (2, "E_USAGE")
@@ -82,25 +68,6 @@ def test_a_run_without_an_artifact_says_what_to_type(cdec: Runner) -> None:
     free = cdec("sample", *PROMPT, "--method", "unconstrained", "--max-new-tokens", "3")
     assert free.status == 0
     assert free.records[0]["valid"] is None
-
-
-@pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize(
-    ("words", "flag"),
-    [
-        (("--method", "masked", "--K", "4"), "--K"),
-        (("--method", "masked", "--recycle"), "--recycle"),
-        (("--method", "masked", "--beams", "2"), "--beams"),
-        (("--method", "beam", "--top-m", "5"), "--top-m"),
-        (("--method", "greedy", "-K", "4"), "--K"),
-    ],
-)
-def test_options_the_method_does_not_use_are_refused_when_typed(
-    cdec: Runner, cities: Path, words: tuple[str, ...], flag: str
-) -> None:
-    result = cdec("sample", "-a", cities, *PROMPT, *words)
-    assert (result.status, result.error_code) == (2, "E_USAGE")
-    assert flag in result.stderr and "disc" in result.stderr
 
 
 @pytest.mark.usefixtures("loaded")
@@ -227,12 +194,6 @@ def test_model_options_reach_the_loader(
             },
         )
     ]
-
-
-@pytest.mark.usefixtures("loaded")
-def test_prompts_that_are_not_utf8_are_refused(cdec: Runner, cities: Path) -> None:
-    result = cdec("sample", "-a", cities, "--prompt", "a\udcff")
-    assert (result.status, result.error_code) == (2, "E_USAGE")
 
 
 # --- cdec sample and its records: own options, bad records, constraints by name, templates,

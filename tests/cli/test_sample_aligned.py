@@ -226,32 +226,6 @@ def test_a_small_tree_cache_changes_no_record(cdec: Runner, cities: Path) -> Non
         assert (a["token_ids"], a["iteration"]) == (b["token_ids"], b["iteration"])
 
 
-@pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--method", "exact", "--fallback", "best"), "--fallback is"),
-        (("--method", "exact", "--max-draws", "0"), "--max-draws"),
-        (("--method", "exact", "--burn-in", "3"), "--burn-in means nothing"),
-        (("--method", "asap", "--until-converged", "0"), "--until-converged is"),
-        (("--method", "asap", "--top-m", "5"), "--top-m means nothing"),
-        (("--method", "smc", "--resample-below", "1.5"), "--resample-below is"),
-        (("--method", "disc", "--round", "2"), "--round means nothing"),
-        (("--method", "exact", "--tree-cache", "much"), "--tree-cache"),
-        (("--method", "exact", "--opportunistic"), "--opportunistic means nothing"),
-        (("--method", "topn", "--by", "letter"), "--by is 'letter'"),
-        (("--method", "topn", "--max-evaluations", "0"), "--max-evaluations"),
-        (("--method", "exakt"), "did you mean 'exact'"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(
-    cdec: Runner, cities: Path, words: tuple[str, ...], said: str
-) -> None:
-    result = cdec("sample", "-a", cities, *PROMPT, *words)
-    assert (result.status, result.error_code) == (2, "E_USAGE")
-    assert said in result.stderr
-
-
 # --- What a run of ``exact`` says while it goes on: its budget, the bracket, and what it will
 # cost.
 

@@ -285,63 +285,12 @@ def test_a_drafts_own_code_is_never_run(cdec: Runner, tmp_path: Path) -> None:
     assert "Name a draft" in said
 
 
-def test_a_draft_that_is_not_there_is_refused(cdec: Runner) -> None:
-    words = ("sample", *FREE, "--method", "speculative", "--draft", "no/such/draft")
-    assert "no/such/draft" in refused(cdec(*words), "E_MODEL", 69)
-
-
 def test_another_model_needs_a_draft_to_be_named(cdec: Runner, cities: Path) -> None:
     for method in ("speculative", "mentored", "cdlh-approx", "cdsl"):
         words = ("--method", method, "--model", "some/model")
         reward = () if method[0] != "c" else ("--reward", "coverage")
         said = refused(cdec("sample", "-a", cities, *PROMPT, *words, *reward))
         assert "needs a draft" in said and "--draft NAME_OR_PATH" in said
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ("--method", "beam", "--draft", "embedded-draft"),
-            "--draft means nothing to --method beam",
-        ),
-        (("--method", "greedy", "--draft-dtype", "float32"), "means nothing without --draft"),
-        (("--method", "mentored", "--divergence", "-1"), "--divergence is -1.0"),
-        (("--method", "mentored", "--divergence", "nan"), "--divergence is nan"),
-        (("--method", "mentored", "--divergence-total", "-1"), "--divergence-total is -1.0"),
-        (
-            ("--method", "mentored", "--divergence", "1", "--divergence-total", "1"),
-            "both given",
-        ),
-        (("--method", "mentored", "--draft", "counts"), "mentored does not take counts"),
-        (("--method", "mentored", "--greedy"), "--greedy means nothing"),
-        (("--method", "mentored", "--counts", "c.json"), "--counts means nothing"),
-        (("--method", "speculative", "--divergence", "1"), "take --method mentored"),
-        (("--method", "speculative", "--speculate", "4"), "--speculate"),
-        (("--method", "speculative", "--gamma", "0"), "--gamma is '0'"),
-        (("--method", "speculative", "--gamma", "two"), "or auto"),
-        (("--method", "speculative", "--gamma", "9" * 5000), "or auto"),
-        (("--method", "speculative", "--max-new-tokens", 2**31), "expected at most 2147483647"),
-        (("--method", "speculative", "--draft", ""), "--draft is empty"),
-        (("--method", "cdsl", "--reward", "coverage", "--depth", 2**31), "expected at most"),
-        (("--method", "speculative", "--draft-temperature", "-1"), "--draft-temperature is -1"),
-        (
-            ("--method", "speculative", "--draft", "prompt-lookup", "--draft-temperature", "1"),
-            "--draft-temperature means nothing with --draft prompt-lookup",
-        ),
-        (("--method", "speculative", "--cost-ratio", "0"), "expected a number above 0"),
-        (("--method", "speculative", "--cost-ratio", "cheap"), "or measure"),
-        (
-            ("--method", "speculative", "--draft", "prompt-lookup", "--cost-ratio", "measure"),
-            "--cost-ratio means nothing with --draft prompt-lookup",
-        ),
-        (("--method", "speculative", "--save-counts", "c.json"), "without --draft counts"),
-        (("--method", "speculative", "--branch", "2"), "--branch means nothing"),
-        (("--method", "speculativ"), "did you mean 'speculative'"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(cdec: Runner, words: tuple[object, ...], said: str) -> None:
-    assert said in refused(cdec("sample", *PROMPT, *words))
 
 
 @pytest.mark.parametrize(

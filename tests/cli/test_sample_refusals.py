@@ -122,14 +122,6 @@ def test_what_makes_no_sense_costs_no_loading(
     assert said in refused(cdec("sample", *PROMPT, "--method", *words))
 
 
-@pytest.mark.usefixtures("unloaded")
-@pytest.mark.parametrize("command", ["score", "mass", "retokenize"])
-def test_a_revision_of_the_embedded_model_is_refused_by_every_command(
-    cdec: Runner, command: str
-) -> None:
-    assert "--revision chooses" in refused(cdec(command, "--revision", "v2", stdin=b"a\n"))
-
-
 def test_a_revision_in_the_config_is_for_models_of_the_hub(cdec: Runner, letters: Path) -> None:
     Path("cdec.toml").write_text('revision = "v2"\ndraft-revision = "v3"\n')
     assert cdec("sample", "-a", letters, *PROMPT).status == 0

@@ -86,15 +86,6 @@ def test_another_shard_does_not_resume_an_output(cdec: Runner, letters: Path) ->
     assert cdec(*words, "--shard", "1/2", "--resume").status == 0
 
 
-@pytest.mark.parametrize("source", ["nokind://a/b", "memory://nothing/here", "no/such.parquet"])
-def test_an_input_that_cannot_be_opened_ends_the_run_at_once(
-    cdec: Runner, letters: Path, source: str
-) -> None:
-    found = cdec("sample", "-a", letters, "-i", source)
-    assert (found.error_code, found.stdout) == ("E_NOINPUT", b"")
-    assert source in found.stderr
-
-
 def test_a_bad_row_is_an_error_record(cdec: Runner, letters: Path) -> None:
     pa.parquet.write_table(pa.table({"id": [1, 2, 3], "prompt": ["a", None, "c"]}), "p.parquet")
     found = cdec("sample", "-a", letters, "-i", "p.parquet")
@@ -182,14 +173,6 @@ def test_an_output_that_the_next_run_would_read_is_refused(cdec: Runner, letters
         assert (found.status, found.error_code) == (2, "E_USAGE")
         assert "among the inputs" in found.stderr
     assert cdec("sample", "-a", letters, "-i", "in", "-o", "out.jsonl").status == 0
-
-
-def test_a_pattern_that_the_shell_has_spelled_out_is_answered_with_quotes(
-    cdec: Runner, letters: Path
-) -> None:
-    found = cdec("sample", "-a", letters, "-i", "a.csv", "b.csv", "c.csv")
-    assert found.status == 2
-    assert "-i 'a/*.csv'" in found.stderr
 
 
 def test_a_run_ends_after_as_many_bad_records_as_it_takes(cdec: Runner, letters: Path) -> None:

@@ -319,45 +319,6 @@ def test_an_empty_file_is_told(cdec: Runner, letters: Path) -> None:
     assert "W_NO_INPUT" in result.stderr
 
 
-def test_an_artifact_of_another_model_is_refused(cdec: Runner, letters: Path, cities: Path) -> None:
-    result = cdec("score", "-a", cities, "--prompt", "x", stdin=b"a\n")
-    assert (result.status, result.error_code) == (65, "E_TOKENIZER_MISMATCH")
-    assert result.stdout == b""
-
-
-@pytest.mark.parametrize(
-    ("words", "status"),
-    [
-        (("-i", "none.txt"), 66),
-        (("-a", "none.arrow"), 66),
-        (("--prompts", "none.jsonl"), 66),
-        (("--batch-size", "0"), 2),
-        (("--max-line-bytes", "0"), 2),
-        (("--temperature", "0"), 2),
-        (("--candidates", "-1"), 2),
-        (("--max-new-tokens", "3"), 2),
-        (("--candidates", "3"), 2),
-        (("--seed", "3"), 2),
-        (("--heal",), 2),
-        (("--prompts", "-"), 2),
-        (("--prompt", "x", "--prompts", "a.jsonl"), 2),
-        (("--constraint", "nothing"), 2),
-        (("--no-ends",), 2),
-    ],
-)
-def test_bad_options_are_refused(cdec: Runner, words: tuple[str, ...], status: int) -> None:
-    result = cdec("score", *words)
-    assert (result.status, result.stdout) == (status, b"")
-    assert result.error_code
-
-
-def test_options_that_need_the_other_kind_are_refused(cdec: Runner, letters: Path) -> None:
-    words = ("score", "-a", letters, "--prompt", "x")
-    for more in (("--no-end",), ("--heal",), ("--lookahead", "1"), ("--seed", "1")):
-        result = cdec(*words, *more, stdin=b"a\n")
-        assert (result.status, result.error_code) == (2, "E_USAGE")
-
-
 # --- cdec retokenize end to end: lines and records in, spellings with perplexities out.
 
 KEYS = [
@@ -485,19 +446,3 @@ def test_the_example_of_the_help_gives_one_record(cdec: Runner) -> None:
 def test_retokenize_takes_no_text_beyond_the_context(cdec: Runner) -> None:
     result = cdec("retokenize", *PROMPT, stdin=b"0 1 " * 3000)
     assert result.records[0]["error"]["code"] == "E_CONTEXT_LENGTH"
-
-
-@pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize(
-    ("words", "status"),
-    [
-        (("-i", "none.txt"), 66),
-        (("--batch-size", "0"), 2),
-        (("--batch-size", str(2**64)), 2),
-        (("--max-line-bytes", "0"), 2),
-    ],
-)
-def test_bad_options_of_retokenize_are_refused(
-    cdec: Runner, words: tuple[str, ...], status: int
-) -> None:
-    assert cdec("retokenize", *words).status == status

@@ -85,13 +85,6 @@ def test_a_near_name_in_the_bucket_is_offered(cdec: Runner, bucket: str) -> None
     assert f"did you mean {bucket}/cities.arrow?" in result.stderr
 
 
-@pytest.mark.parametrize("typed", ["s3//bucket/cities.arrow", "s3:/bucket/cities.arrow"])
-def test_a_url_without_a_slash_or_colon_is_told(cdec: Runner, typed: str) -> None:
-    result = cdec("sample", "-a", typed, "--prompt", "x")
-    assert (result.status, result.error_code) == (66, "E_NOINPUT")
-    assert "did you mean s3://bucket/cities.arrow?" in result.stderr
-
-
 def test_the_kind_of_a_url_may_be_in_capitals(cdec: Runner, bucket: str) -> None:
     shown = cdec("check", f"{bucket.replace('memory', 'MEMORY')}/cities.arrow", stdin=b"Paris\n")
     assert shown.records[0]["valid"]

@@ -21,8 +21,8 @@ WAITING = {"cli-missing-extra": "there is no --engine option yet, and no Ray eng
 """Cases about something that is not built yet → why."""
 
 COVERED = {
-    "cli-no-args": "test_app.test_no_arguments_print_help_on_stderr",
-    "cli-unknown-option": "test_help.test_unknown_options_name_the_nearest_and_who_has_them",
+    "cli-no-args": "corpus.test_refusals.test_command_lines_are_refused",
+    "cli-unknown-option": "corpus.test_refusals.test_command_lines_are_refused",
     "cli-stdin-tty": "test_processes.test_a_terminal_on_stdin_is_refused_at_once",
     "cli-missing-file": "test_compile_set.test_a_missing_input_leaves_nothing_behind",
     "cli-unreadable": "corpus.test_corpus_cli.test_an_unreadable_file_is_no_input",
