@@ -17,7 +17,7 @@ from campaign.target import Outcome, TargetFile
 from cdec.compilers import compile_grammar, compile_schema, compile_token_set
 from cdec.core.artifacts.opened import KINDS, StoredConstraint, bind_artifact
 from cdec.core.artifacts.read import ArtifactFile, verify_bytes
-from cdec.core.constraint import DEAD
+from cdec.core.constraint import DEAD, text_verdicts
 from cdec.core.errors import CdecError
 from cdec.core.mask import allocate_mask, unpack_mask
 from cdec.samplers.drafts.counts import Counts
@@ -128,7 +128,7 @@ class ArtifactTarget(TargetFile):
         is_even = walk(constraint, rng)
         assert is_even or self.may_be_uneven, "mask, allowed, check and advance differ"
         texts = [b"", b"a", constraint.member_text([0]), rng.bytes(3)]
-        list(constraint.verdicts(texts))
+        list(text_verdicts(constraint, texts))
         constraint.statistics()
         json.dumps(constraint.summary())
         self.ask(constraint, texts, rng)

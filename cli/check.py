@@ -20,13 +20,14 @@ from cdec.cli.runs.artifacts import named_or_found, read_artifact, require_termi
 from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import Tally
+from cdec.core.constraint import text_verdicts, token_verdicts
 from cdec.core.errors import DataError, EncodingError, FieldError, JsonError, Notice, UsageError
 from cdec.core.files.remote import Place
 from cdec.core.progress import Progress, silent
 from cdec.integrations.records.tasks import Task, batches
 
 if TYPE_CHECKING:
-    from cdec.core.constraint import Constraint
+    from cdec.core.artifacts.opened import StoredConstraint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,12 +177,12 @@ def _verdicts(options: Options, run: Run, progress: Progress) -> Iterator[dict[s
     """Yield what the artifact says of each text, or token row, of the input."""
     constraint = _constraint(options, run, run.typed, progress)
     if options.token_ids:
-        return constraint.token_verdicts(_token_rows(options), shown=options.allowed)
+        return token_verdicts(constraint, _token_rows(options), shown=options.allowed)
     texts = _texts(options, constraint)
-    if constraint.lists_members:
+    if constraint.listed is not None:
         # Members are texts, so bytes that are none have no place where they are refused.
         texts = (_decoded(text).encode() for text in texts)
-    return constraint.verdicts(texts, shown=options.allowed)
+    return text_verdicts(constraint, texts, shown=options.allowed)
 
 
 @dataclass(frozen=True)
@@ -219,13 +220,13 @@ def explanation(options: Options, run: Run) -> Explanation:
 
 def _constraint(
     options: Options, run: Run, typed: frozenset[str], progress: Progress = silent
-) -> Constraint:
+) -> StoredConstraint:
     from cdec.cli.runs.tokenizer import load_vocabulary
     from cdec.core.artifacts.opened import constraint_class
 
     path = named_or_found(options.artifact, run, "cdec check")
     file = read_artifact(path, options.copy, progress=progress)
-    if not constraint_class(file.kind).has_terminals:
+    if not constraint_class(file.kind).of_kind.has_terminals:
         refuse_unused(_TERMINALS_ONLY, typed, f"to a {file.kind} artifact")
     elif "lookahead" in typed:
         require_terminals(file)
@@ -244,7 +245,7 @@ def _token_rows(options: Options) -> Iterator[Any]:
     return (row for batch in read_token_rows(options.input) for row in batch.rows)
 
 
-def _texts(options: Options, constraint: Constraint) -> Iterator[bytes]:
+def _texts(options: Options, constraint: StoredConstraint) -> Iterator[bytes]:
     """Yield the texts of the input, or all of it as one."""
     if options.whole:
         yield _whole(options.input)
@@ -260,7 +261,7 @@ def _texts(options: Options, constraint: Constraint) -> Iterator[bytes]:
         ):
             yield from (text.encode() for text in batch.texts)
     except (JsonError, FieldError) as error:
-        if options.texts.format == "auto" and not constraint.lists_members:
+        if options.texts.format == "auto" and constraint.listed is None:
             error.hint = f"give --whole to check the input as one text; or {error.hint}"
         raise
 
@@ -316,7 +317,7 @@ def explained_lines(
     """Yield a table of the steps; below it where and why a token is refused, and the terminals.
 
     Args:
-        steps: As ``Constraint.explain`` yields them.
+        steps: As ``StoredConstraint.explain`` yields them.
         patterns: Regular expressions of terminals, by name.
     """
     taken = [step for step in steps if step["is_allowed"]]

@@ -262,7 +262,7 @@ class SourceCache:
         if found is not None:
             # One that is damaged is compiled, and kept, again.
             with suppress(ArtifactError):
-                constraint: Constraint = open_bytes(found, self._vocabulary)
+                constraint = open_bytes(found, self._vocabulary)
                 constraint.memo_bytes = _MEMO_BYTES
                 return constraint, len(found)
         with needing_system("compiling"):

@@ -9,12 +9,12 @@ Laws, beside those of ``cdec.core.session`` (``tests/laws`` checks both for ever
     what ``content`` leaves of ``whole_texts`` of it; these hold the bytes of the member's tokens.
 2.  ``token_ids_of`` a member's text is None or a member; its bytes are among ``whole_texts``.
 3.  No member has more than ``max_tokens`` tokens, if that is given.
-4.  Without ``ends_itself``, no token but an end id leads to DONE.
-5.  Where ``lists_members``, ``candidates`` of a member's text allows that member and no member with
-    another text, and ``deny_texts`` of it allows these and not that; else ``candidates`` raises.
-6.  Where ``has_terminals``, ``with_lookahead`` of its own ``lookahead`` changes nothing; else it
-    raises, and so does ``explain``.
-7.  ``verdicts`` and ``token_verdicts`` call members valid, and no row valid that is none.
+4.  Without ``facts.ends_itself``, no token but an end id leads to DONE.
+5.  Where it is ``listed``, ``candidates`` of a member's text allows that member and no member with
+    another text, and ``deny_texts`` of it allows these and not that.
+6.  Where ``facts.has_terminals``, ``with_lookahead`` of ``facts.lookahead`` changes nothing; else
+    it raises.
+7.  ``text_verdicts`` and ``token_verdicts`` call members valid, and no row valid that is none.
 8.  ``text_of`` a member's text is that text.
 """
 
@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from cdec.core.constraint_facts import ConstraintFacts
 from cdec.core.errors import FieldError, LimitError, UsageError, needs_grammar
 from cdec.core.session import DEAD, DONE, Session, States
 from cdec.core.verdicts import TokenRefusal, first_refused_token, first_rejected_byte
@@ -33,18 +34,132 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from cdec.core.tokens.vocabulary import Vocabulary
 
-__all__ = ["DEAD", "DONE", "Constraint", "Session", "States"]
+
+__all__ = ["DEAD", "DONE", "Constraint", "Facts", "Listed", "Session", "States"]
 
 _ITEMS_A_SESSION = 100
 """Texts whose verdicts share a session."""
 
 
-class Constraint(ConstraintFacts, ABC):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What samplers and commands ask of a constraint before they use it.
+
+    Attributes:
+        kind: What messages call it. Nothing is decided by it.
+        is_sound: Whether every allowed token is proved to have a completion. Shown by ``inspect``.
+        ends_itself: Whether the last token of a member may give DONE without an end id. Scores
+            count no end event there; denial refuses such constraints.
+        has_terminals: Whether texts are read as terminals: ``with_lookahead`` answers.
+        takes_bytes: Whether sessions can ``advance_bytes``: healing needs it, denial counts members
+            by it.
+        has_speculation_keys: Whether sessions have ``speculation_keys``; drafts from counts leave
+            others alone.
+        lookahead: Terminals that may begin within a token after its first; None for any number.
+            Samples carry a number, because it forbids tokens that the texts would allow.
+        metadata: The artifact's; counts and trees are kept by its ``cdec.digest``.
+        frames: What may be forced before and after a member, as (head, tail) pairs; verdicts try
+            all.
+        denied_unknown: How many of the texts that were denied are no members; a warning says it.
+        unenforced: What its source demands and its masks leave open: ``path``, ``keyword``,
+            ``reason``.
+        reasons: Why parameters mean nothing here, by name, for messages.
+        reader: What makes a value of a member's text; None where members are no more than texts.
+        begun: What stands in the prompt already of the texts; tokens come after it.
+        prefill: What all texts begin with because it was written before; samples carry it.
+    """
+
+    kind: str
+    is_sound: bool = False
+    ends_itself: bool = False
+    has_terminals: bool = False
+    takes_bytes: bool = False
+    has_speculation_keys: bool = False
+    lookahead: int | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    frames: Sequence[tuple[bytes, bytes]] = ((b"", b""),)
+    denied_unknown: int = 0
+    unenforced: Sequence[Mapping[str, str]] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    reader: Callable[[str], Any] | None = None
+    begun: bytes = b""
+    prefill: str | None = None
+
+
+class Listed(ABC):
+    """What a constraint can do whose members are a list.
+
+    Of two constraints, the texts and fields of the one that is listed are shown.
+    """
+
+    @abstractmethod
+    def candidates(self, texts_or_ids: Sequence[str]) -> Constraint:
+        """Return the constraint of these members alone.
+
+        Args:
+            texts_or_ids: Member texts, or entity ids where no member has such a text.
+
+        Raises:
+            FieldError: Some of these are not among the members.
+        """
+
+    def restricted_to(
+        self, other: Constraint, *, max_steps: int, max_states: int
+    ) -> Constraint | None:
+        """Return the members that another constraint accepts, if they can be listed.
+
+        Read by ``conjoin``, which walks both side by side where neither side returns any.
+
+        Args:
+            other: Opened for the same vocabulary.
+            max_steps: Most tokens to follow.
+            max_states: Most states that the other's session may come to hold.
+
+        Raises:
+            EmptySetError: It accepts none.
+        """
+        return None
+
+    def member_rows(self) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
+        """Return the tokens of all members, if they can be listed; read by classification.
+
+        Returns:
+            int32[T] flat tokens and int64[R + 1] offsets of distinct rows without end ids, sorted
+            lexicographically, a prefix before its continuations. None where they are no list.
+        """
+        return None
+
+
+class Constraint(ABC):
     """A set of texts: an opened artifact, or constraints combined.
 
     Constraints are compared and hashed by identity: those that are equal objects share sessions.
+
+    Attributes:
+        vocabulary: Of the model that draws; samplers and combinations refuse another.
     """
+
+    vocabulary: Vocabulary
+
+    @cached_property
+    @abstractmethod
+    def facts(self) -> Facts:
+        """What is declared of it."""
+
+    @cached_property
+    def max_tokens(self) -> int | None:
+        """Tokens of the longest member or more, end event not counted; None where unbounded.
+
+        Samplers take it for the limit of new tokens.
+        """
+        return None
+
+    @property
+    def listed(self) -> Listed | None:
+        """What else it can do where its members are a list; None where they are none."""
+        return None
 
     @abstractmethod
     def session(self, device: str = "cpu") -> Session:
@@ -82,20 +197,18 @@ class Constraint(ConstraintFacts, ABC):
         """
         return text
 
-    def whole_texts(self, text: bytes) -> list[bytes]:
+    def whole_texts(self, text: bytes, *, any_text: bool = False) -> list[bytes]:
         """Return what a member's tokens spell, forced parts included; read by combinations.
 
         Args:
             text: As ``member_text`` gives it.
+            any_text: Return the one text that a model would write for it, member or not; read by
+                scores.
 
         Returns:
             One text for each way in which the parts may be forced; none for no member of a list.
         """
         return [text]
-
-    def whole_text(self, text: bytes) -> bytes:
-        """Return what a model would write for a text, member or not; read by scores."""
-        return next(iter(self.whole_texts(text)), text)
 
     def token_ids_of(self, text: bytes) -> list[int] | None:
         """Return the tokens of a member that has only one tokenisation; None: the tokenizer says.
@@ -104,43 +217,9 @@ class Constraint(ConstraintFacts, ABC):
         """
         return None
 
-    def member_rows(self) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
-        """Return the tokens of all members, if they can be listed; read by classification.
-
-        Returns:
-            int32[T] flat tokens and int64[R + 1] offsets of distinct rows without end ids, sorted
-            lexicographically, a prefix before its continuations. None where they are no list.
-        """
-        return None
-
     def annotations(self, text: bytes) -> Mapping[str, object]:
         """Return fields that samples of this text carry, such as ``entity_ids``."""
         return {}
-
-    @property
-    def reader(self) -> Callable[[str], Any] | None:
-        """What makes a value of a member's text; None where members are no more than texts."""
-        return None
-
-    def carried(self, text: bytes, *, is_member: bool) -> dict[str, object]:
-        """Return the fields that records of a text carry: ``annotations`` of members alone."""
-        said = dict(self.annotations(text)) if is_member else {}
-        return said | ({"unenforced": list(self.unenforced)} if self.unenforced else {})
-
-    def candidates(self, texts_or_ids: Sequence[str]) -> Constraint:
-        """Return the constraint of these members alone.
-
-        Args:
-            texts_or_ids: Member texts, or entity ids where no member has such a text.
-
-        Raises:
-            FieldError: The members are no list, or some of these are not among them.
-        """
-        raise FieldError(
-            f"candidates choose among the members of a set, the artifact is a {self.kind}",
-            hint="compile the texts with cdec compile-set and name that artifact",
-            field="candidates",
-        )
 
     def deny_texts(self, texts: Sequence[bytes]) -> Constraint | None:
         """Return this constraint without the members of these texts, if it can drop them itself.
@@ -152,93 +231,20 @@ class Constraint(ConstraintFacts, ABC):
         """
         return None
 
-    def restricted_to(
-        self, other: Constraint, *, max_steps: int, max_states: int
-    ) -> Constraint | None:
-        """Return the members that another constraint accepts, if they can be listed.
-
-        Read by ``conjoin``, which walks both side by side where neither side returns any.
-
-        Args:
-            other: Opened for the same vocabulary.
-            max_steps: Most tokens to follow.
-            max_states: Most states that the other's session may come to hold.
-
-        Raises:
-            EmptySetError: It accepts none.
-        """
-        return None
-
     def with_lookahead(self, lookahead: int | None) -> Constraint:
         """Return this constraint with masks that look ``lookahead`` terminals further.
 
         Raises:
             UsageError: Texts are not read as terminals.
         """
-        raise self.needs_grammar("lookahead")
-
-    def verdicts(self, texts: Iterable[bytes], *, shown: int = 10) -> Iterator[dict[str, Any]]:
-        """Say of each text whether it is a member, and if not, where it ceases to be one.
-
-        Args:
-            texts: As ``text_of`` takes them.
-            shown: How many continuations a refusal lists.
-
-        Yields:
-            JSON-ready: ``text`` and ``valid``, with what is ``carried`` by a member; else ``byte``
-            (the first at which no member goes on, from 0), ``allowed`` (what could have stood
-            there), ``allowed_count`` and ``may_end``. Kinds may add to it. Where a limit was
-            passed, ``valid`` is None, and ``error`` says which.
-        """
-        for session, text in self._with_sessions(map(self.text_of, texts)):
-            said = _within_limits(self._text_verdict, session, text, shown)
-            yield {"text": text.decode("utf-8", "replace"), **said}
-
-    def _text_verdict(self, session: Session, text: bytes, shown: int) -> dict[str, Any]:
-        refusal = self._refusal(session, text, shown)
-        said = self.carried(text, is_member=True) if refusal is None else refusal
-        return {"valid": refusal is None, **said}
-
-    def token_verdicts(
-        self, rows: Iterable[Sequence[int]], *, shown: int = 10
-    ) -> Iterator[dict[str, Any]]:
-        """Say of each row of token ids, which end ids may close, whether it is a member.
-
-        Yields:
-            As ``verdicts``, with ``token_ids``; a member with its ``text``, a refusal with
-            ``position`` (of the first token that is not allowed), ``byte`` and ``allowed_ids``.
-        """
-        for session, row in self._with_sessions(rows):
-            said = _within_limits(self._row_verdict, session, row, shown)
-            yield {"token_ids": list(row), **said}
-
-    def _row_verdict(self, session: Session, row: Sequence[int], shown: int) -> dict[str, Any]:
-        refusal = first_refused_token(session, self.vocabulary, row)
-        if refusal is not None:
-            return {"valid": False, **self._token_refusal(session, refusal, shown)}
-        text = self.member_text(row)
-        said = self.carried(text, is_member=True)
-        return {"valid": True, "text": text.decode("utf-8", "replace"), **said}
-
-    @property
-    def terminal_patterns(self) -> Mapping[str, str]:
-        """Regular expressions of the terminals that ``explain`` names, by name."""
-        return {}
-
-    def explain(self, token_ids: Sequence[int], *, shown: int = 10) -> Iterator[dict[str, Any]]:
-        """Step through the tokens of a text: what each was read as, and what it left open.
-
-        Raises:
-            UsageError: Texts are not read as terminals.
-        """
-        raise UsageError(f"`explain` means nothing to a {self.kind} artifact", hint="leave it out")
+        raise no_use(self, "lookahead")
 
     def _refusal(self, session: Session, text: bytes, shown: int) -> dict[str, Any] | None:
         """Return where a text is refused, JSON-ready; None for members."""
         is_accepted = self.accepts(text)
         if is_accepted:
             return None
-        where = first_rejected_byte(session, self.vocabulary, text, self.frames)
+        where = first_rejected_byte(session, self.vocabulary, text, self.facts.frames)
         if is_accepted is None and where.byte == len(text) and where.may_end:
             return None
         return where.to_json(shown)
@@ -247,17 +253,91 @@ class Constraint(ConstraintFacts, ABC):
         """Return where a row of tokens is refused, JSON-ready."""
         return refusal.to_json(session, shown)
 
-    def _with_sessions(self, items: Iterable[Any]) -> Iterator[tuple[Session, Any]]:
-        """Pair items with a session, renewed now and then: it remembers the states of its texts."""
-        session = self.session("cpu")
-        for number, item in enumerate(items, 1):
-            yield session, item
-            if number % _ITEMS_A_SESSION == 0:
-                session = self.session("cpu")
 
-    def needs_grammar(self, parameter: str) -> UsageError:
-        """Return the error of a parameter that this constraint has no use for."""
-        return needs_grammar(parameter, f"the record's constraint is a {self.kind}", self.reasons)
+def candidates_of(constraint: Constraint, texts_or_ids: Sequence[str]) -> Constraint:
+    """Return the constraint of some members alone, as ``Listed.candidates`` does.
+
+    Raises:
+        FieldError: The members are no list, or some of these are not among them.
+    """
+    if constraint.listed is None:
+        raise FieldError(
+            "candidates choose among the members of a set, the artifact is a "
+            f"{constraint.facts.kind}",
+            hint="compile the texts with cdec compile-set and name that artifact",
+            field="candidates",
+        )
+    return constraint.listed.candidates(texts_or_ids)
+
+
+def no_use(constraint: Constraint, parameter: str) -> UsageError:
+    """Return the error of a parameter that a constraint has no use for."""
+    facts = constraint.facts
+    return needs_grammar(parameter, f"the record's constraint is a {facts.kind}", facts.reasons)
+
+
+def carried(constraint: Constraint, text: bytes, *, is_member: bool) -> dict[str, object]:
+    """Return the fields that records of a text carry: ``annotations`` of members alone."""
+    said = dict(constraint.annotations(text)) if is_member else {}
+    unenforced = constraint.facts.unenforced
+    return said | ({"unenforced": list(unenforced)} if unenforced else {})
+
+
+def text_verdicts(
+    constraint: Constraint, texts: Iterable[bytes], *, shown: int = 10
+) -> Iterator[dict[str, Any]]:
+    """Say of each text whether it is a member, and if not, where it ceases to be one.
+
+    Args:
+        constraint: Any.
+        texts: As ``text_of`` takes them.
+        shown: How many continuations a refusal lists.
+
+    Yields:
+        JSON-ready: ``text`` and ``valid``, with what is ``carried`` by a member; else ``byte`` (the
+        first at which no member goes on, from 0), ``allowed`` (what could have stood there),
+        ``allowed_count`` and ``may_end``. Kinds may add to it. Where a limit was passed, ``valid``
+        is None, and ``error`` says which.
+    """
+
+    def judge(session: Session, text: bytes) -> dict[str, Any]:
+        refusal = constraint._refusal(session, text, shown)
+        said = carried(constraint, text, is_member=True) if refusal is None else refusal
+        return {"valid": refusal is None, **said}
+
+    for session, text in _with_sessions(constraint, map(constraint.text_of, texts)):
+        yield {"text": text.decode("utf-8", "replace"), **_within_limits(judge, session, text)}
+
+
+def token_verdicts(
+    constraint: Constraint, rows: Iterable[Sequence[int]], *, shown: int = 10
+) -> Iterator[dict[str, Any]]:
+    """Say of each row of token ids, which end ids may close, whether it is a member.
+
+    Yields:
+        As ``text_verdicts``, with ``token_ids``; a member with its ``text``, a refusal with
+        ``position`` (of the first token that is not allowed), ``byte`` and ``allowed_ids``.
+    """
+
+    def judge(session: Session, row: Sequence[int]) -> dict[str, Any]:
+        refusal = first_refused_token(session, constraint.vocabulary, row)
+        if refusal is not None:
+            return {"valid": False, **constraint._token_refusal(session, refusal, shown)}
+        text = constraint.member_text(row)
+        said = carried(constraint, text, is_member=True)
+        return {"valid": True, "text": text.decode("utf-8", "replace"), **said}
+
+    for session, row in _with_sessions(constraint, rows):
+        yield {"token_ids": list(row), **_within_limits(judge, session, row)}
+
+
+def _with_sessions(constraint: Constraint, items: Iterable[Any]) -> Iterator[tuple[Session, Any]]:
+    """Pair items with a session, renewed now and then: it remembers the states of its texts."""
+    session = constraint.session("cpu")
+    for number, item in enumerate(items, 1):
+        yield session, item
+        if number % _ITEMS_A_SESSION == 0:
+            session = constraint.session("cpu")
 
 
 def _within_limits(judge: Callable[..., dict[str, Any]], *asked: Any) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def require_grammars(
     if not has_records and not files:
         raise needs_grammar(parameters[0], "there is no artifact")
     for file in files:
-        kind = constraint_class(file.kind)
+        kind = constraint_class(file.kind).of_kind
         can = {
             "lookahead": kind.has_terminals,
             "heal": kind.takes_bytes,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from os import fspath
-from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -22,7 +21,7 @@ from cdec.core.artifacts.read import (
     verify_bytes,
 )
 from cdec.core.artifacts.write import DIGEST_KEY, digest_of_arrays
-from cdec.core.constraint import Constraint
+from cdec.core.constraint import Constraint, Facts, no_use
 from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError, UsageError
 from cdec.core.files.fetched import local_copy
 from cdec.core.files.remote import FilePath, place_of
@@ -49,18 +48,20 @@ class StoredConstraint(Constraint):
 
     Attributes:
         artifact: Columns of the file and their check.
+        of_kind: What is declared of all artifacts of the kind.
+        metadata: Of the file.
+        memo_bytes: Most bytes of masks and memos that its sessions keep for each other from call to
+            call, if any; set before the first. What they need in any case is not counted.
         tree_parameters: Names of the parameters that ``tree`` takes; none where there is no tree.
         size_said: How many members there are, for people; empty where they are no list.
     """
 
     artifact: ClassVar[ArtifactKind]
+    of_kind: ClassVar[Facts]
+    metadata: Mapping[str, str]
+    memo_bytes: int = 0
     tree_parameters: ClassVar[frozenset[str]] = frozenset()
     size_said: str = ""
-    lists_members = False
-    has_terminals = False
-    takes_bytes = False
-    has_speculation_keys = False
-    reasons: Mapping[str, str] = MappingProxyType({})
 
     @classmethod
     @abstractmethod
@@ -70,12 +71,16 @@ class StoredConstraint(Constraint):
     @classmethod
     def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
         """Whether a lookahead can change the masks of an artifact with these metadata."""
-        return cls.has_terminals
+        return cls.of_kind.has_terminals
+
+    def with_lookahead(self, lookahead: int | None) -> StoredConstraint:
+        """Return this constraint with masks that look ``lookahead`` terminals further."""
+        raise no_use(self, "lookahead")
 
     def __repr__(self) -> str:
         source, name = self.metadata.get("cdec.source", ""), self.vocabulary.name
         has_name = source and not source.startswith("<")
-        text = self.metadata.get(f"cdec.{self.kind}", "")
+        text = self.metadata.get(f"cdec.{self.of_kind.kind}", "")
         return line(
             type(self).__name__,
             repr(source) if has_name else cut(text) if text else "",
@@ -102,7 +107,21 @@ class StoredConstraint(Constraint):
         Raises:
             UsageError: There is nothing to show.
         """
-        raise UsageError(f"`tree` means nothing to a {self.kind}", hint="leave it out")
+        raise UsageError(f"`tree` means nothing to a {self.of_kind.kind}", hint="leave it out")
+
+    @property
+    def terminal_patterns(self) -> Mapping[str, str]:
+        """Regular expressions of the terminals that ``explain`` names, by name."""
+        return {}
+
+    def explain(self, token_ids: Sequence[int], *, shown: int = 10) -> Iterator[dict[str, Any]]:
+        """Step through the tokens of a text: what each was read as, and what it left open.
+
+        Raises:
+            UsageError: Texts are not read as terminals.
+        """
+        kind = self.of_kind.kind
+        raise UsageError(f"`explain` means nothing to a {kind} artifact", hint="leave it out")
 
 
 def constraint_class(kind: str) -> type[StoredConstraint]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cdec.core.agreement import all_accept
 from cdec.core.combine.wrapped import ForwardingSession, PairTable
-from cdec.core.constraint import Constraint
+from cdec.core.constraint import Constraint, Facts, Listed, candidates_of
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, TokenizerMismatchError
 from cdec.core.mask import count_bits, list_bits, mask_words
@@ -292,9 +292,11 @@ def conjoin(
     _require_same_vocabulary(first, second)
     sides = [(first, second), (second, first)]
     # subtle: a set whose rows end themselves comes first: then the rows' ends are those of both.
-    sides.sort(key=lambda side: not side[0].ends_itself)
+    sides.sort(key=lambda side: not side[0].facts.ends_itself)
     for side, other in sides:
-        restricted = side.restricted_to(other, max_steps=max_steps, max_states=max_states)
+        if side.listed is None:
+            continue
+        restricted = side.listed.restricted_to(other, max_steps=max_steps, max_states=max_states)
         if restricted is not None:
             return restricted
     product = ConjunctionConstraint(first, second)
@@ -302,21 +304,12 @@ def conjoin(
     return product
 
 
-class ConjunctionConstraint(Constraint):
+class ConjunctionConstraint(Constraint, Listed):
     """The token sequences that two constraints both accept, walked side by side.
 
     Args:
         first, second: Opened for the same vocabulary.
     """
-
-    lists_members: bool
-    reasons: Mapping[str, str]
-    ends_itself: bool
-    has_terminals: bool
-    takes_bytes: bool
-    lookahead: int | None
-    has_speculation_keys: bool
-    metadata: Mapping[str, str]
 
     def __init__(self, first: Constraint, second: Constraint) -> None:
         self.first = first
@@ -324,44 +317,44 @@ class ConjunctionConstraint(Constraint):
         self.vocabulary = first.vocabulary
         sides = (first, second)
         # Texts are shown as the members of a list, where one side is one.
-        swap = second.lists_members and not first.lists_members
+        swap = second.listed is not None and first.listed is None
         self._shown, self._other = (second, first) if swap else sides
-        self.kind = self._shown.kind
-        self.lists_members = self._shown.lists_members
-        self.reasons = self._shown.reasons
-        self.ends_itself = any(side.ends_itself for side in sides)
-        self.has_terminals = all(side.has_terminals for side in sides)
-        self.takes_bytes = all(side.takes_bytes for side in sides)
-        looks = [side.lookahead for side in sides]
-        self.lookahead = min((look for look in looks if look is not None), default=None)
         # Counts are kept by the states of the first side that has keys; those of a list, places in
         # its trie, serve where there is no other.
-        keyed = [side for side in sides if side.has_speculation_keys]
-        keyed += [side for side in sides if side.lists_members]
-        self.has_speculation_keys = bool(keyed)
-        self._keyed = sides.index(keyed[0]) if keyed else 0
-        self.metadata = sides[self._keyed].metadata
+        keyed = [side for side in sides if side.facts.has_speculation_keys]
+        keyed += [side for side in sides if side.listed is not None]
+        self._keyed = sides.index(keyed[0]) if keyed else None
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is declared of both, of texts by the side that shows them."""
+        sides = [self.first.facts, self.second.facts]
+        looks = [side.lookahead for side in sides if side.lookahead is not None]
+        return Facts(
+            kind=self._shown.facts.kind,
+            ends_itself=any(side.ends_itself for side in sides),
+            has_terminals=all(side.has_terminals for side in sides),
+            takes_bytes=all(side.takes_bytes for side in sides),
+            has_speculation_keys=self._keyed is not None,
+            lookahead=min(looks, default=None),
+            metadata=sides[self._keyed or 0].metadata,
+            frames=self._shown.facts.frames,
+            denied_unknown=self._shown.facts.denied_unknown,
+            unenforced=(*sides[0].unenforced, *sides[1].unenforced),
+            reasons=self._shown.facts.reasons,
+            reader=self._shown.facts.reader,
+        )
+
+    @property
+    def listed(self) -> Listed | None:
+        """Itself, where the side that shows texts is listed."""
+        return None if self._shown.listed is None else self
 
     @cached_property
     def max_tokens(self) -> int | None:
         """Tokens that no member exceeds, end event not counted; None where unbounded."""
         limits = [self.first.max_tokens, self.second.max_tokens]
         return min((limit for limit in limits if limit is not None), default=None)
-
-    @cached_property
-    def frames(self) -> Sequence[tuple[bytes, bytes]]:
-        """What may be forced before and after a member, by the side that shows texts."""
-        return self._shown.frames
-
-    @cached_property
-    def unenforced(self) -> Sequence[Mapping[str, str]]:
-        """What the masks of either side leave open."""
-        return (*self.first.unenforced, *self.second.unenforced)
-
-    @cached_property
-    def denied_unknown(self) -> int:
-        """How many denied texts the side that shows texts does not hold."""
-        return self._shown.denied_unknown
 
     def with_lookahead(self, lookahead: int | None) -> ConjunctionConstraint:
         """Return this constraint with masks that look ``lookahead`` terminals further.
@@ -380,7 +373,7 @@ class ConjunctionConstraint(Constraint):
             FieldError: The members are no list, or some of these are not among them.
             EmptySetError: The other side accepts none of them.
         """
-        return conjoin(self._shown.candidates(texts_or_ids), self._other)
+        return conjoin(candidates_of(self._shown, texts_or_ids), self._other)
 
     def deny_texts(self, texts: Sequence[bytes]) -> ConjunctionConstraint | None:
         """Return this constraint without some members, if a list can leave them out; else None."""
@@ -400,9 +393,9 @@ class ConjunctionConstraint(Constraint):
             self.first.session("cpu"),
             self.second.session("cpu"),
             self.vocabulary,
-            ends_itself=(self.first.ends_itself, self.second.ends_itself),
+            ends_itself=(self.first.facts.ends_itself, self.second.facts.ends_itself),
             looks_ahead=looks_ahead,
-            keyed=self._keyed,
+            keyed=self._keyed or 0,
         )
 
     def member_text(self, token_ids: Sequence[int]) -> bytes:
@@ -419,9 +412,10 @@ class ConjunctionConstraint(Constraint):
         """Return the text that ``text`` stands for, by the side that shows texts."""
         return self._shown.text_of(text)
 
-    def whole_texts(self, text: bytes) -> list[bytes]:
+    def whole_texts(self, text: bytes, *, any_text: bool = False) -> list[bytes]:
         """Return what a member's tokens spell, forced parts included."""
-        return self._shown.whole_texts(text)
+        wholes = self._shown.whole_texts(text)
+        return (wholes[:1] or [text]) if any_text else wholes
 
     def accepts(self, text: bytes) -> bool | None:
         """Check a finished member by both sides' independent paths; None if out of time."""
@@ -430,11 +424,6 @@ class ConjunctionConstraint(Constraint):
             return False
         verdict = all_accept([self._other], self._shown.whole_texts(text))
         return own if verdict else verdict
-
-    @property
-    def reader(self) -> Callable[[str], Any] | None:
-        """What makes a value of a text, of the side that shows texts."""
-        return self._shown.reader
 
     def annotations(self, text: bytes) -> Mapping[str, object]:
         """Return the fields that samples of this text carry, of the side that shows them."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.wrapped import ForwardingSession, PairTable, WrappedConstraint
-from cdec.core.constraint import Constraint
+from cdec.core.constraint import Constraint, Facts
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, UsageError
 from cdec.core.mask import count_bits
@@ -351,7 +351,7 @@ def deny(
 
     Returns:
         A set keeps its kind and drops rows; a grammar becomes a ``DeniedConstraint``. Its
-        attribute ``denied_unknown`` counts the texts that are no members.
+        ``facts.denied_unknown`` counts the texts that are no members.
 
     Raises:
         EmptySetError: Nothing is left.
@@ -367,7 +367,9 @@ def deny(
 def _refusing(inner: Constraint, denied: DeniedTexts) -> DeniedConstraint:
     smaller = DeniedConstraint(inner, denied)
     if smaller.denied_session().is_empty():
-        raise EmptySetError(f"every text of the {inner.kind} is denied", hint="Deny fewer texts.")
+        raise EmptySetError(
+            f"every text of the {inner.facts.kind} is denied", hint="Deny fewer texts."
+        )
     return smaller
 
 
@@ -386,7 +388,7 @@ class DeniedConstraint(WrappedConstraint):
     """
 
     def __init__(self, inner: Constraint, denied: DeniedTexts) -> None:
-        if inner.ends_itself:
+        if inner.facts.ends_itself:
             raise UsageError(
                 "texts of this constraint end themselves, so there is no end event to refuse",
                 hint="Deny them in the set before it is combined.",
@@ -397,10 +399,14 @@ class DeniedConstraint(WrappedConstraint):
         self._verdicts = Verdicts()
 
     @cached_property
-    def denied_unknown(self) -> int:
-        """How many of the texts the inner constraint does not hold."""
+    def facts(self) -> Facts:
+        """What is declared of the inner constraint; of it alone, how many texts it lacks."""
+        return self._facts_within(denied_unknown=self._unknown())
+
+    def _unknown(self) -> int:
+        """Return how many of the texts the inner constraint does not hold."""
         texts = self._denied.texts
-        if not self.inner.takes_bytes:
+        if not self.inner.facts.takes_bytes:
             return sum(self.inner.accepts(text) is False for text in texts)
         session = self.inner.session("cpu")
         known = 0

@@ -22,7 +22,7 @@ from cdec.core.combine.free_text import shown
 from cdec.core.combine.markers import Found, Markers
 from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.wrapped import ForwardingSession
-from cdec.core.constraint import Constraint
+from cdec.core.constraint import Constraint, Facts
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.mask import pack_mask
@@ -320,8 +320,6 @@ class FreePart(Constraint):
         first: The state it begins in.
     """
 
-    kind = "free text"
-    ends_itself = True
     max_tokens: int
 
     def __init__(
@@ -344,6 +342,11 @@ class FreePart(Constraint):
         self.first = 0
         self.max_tokens = most
         self._places: dict[tuple[int, int], FreePart] = {}
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Its last token ends it."""
+        return Facts(kind="free text", ends_itself=True)
 
     def at(self, state: int, most: int) -> FreePart:
         """Return at most so many tokens of what is free from a state of the markers on."""
@@ -401,7 +404,7 @@ class _Opening:
     def __call__(self, texts: Sequence[bytes]) -> NDArray[np.bool_]:
         if not self._strict:
             return np.ones(len(texts), np.bool_)
-        if not self._inner.takes_bytes:
+        if not self._inner.facts.takes_bytes:
             return np.zeros(len(texts), np.bool_)
         if self._session is None:
             self._session = self._inner.session("cpu")

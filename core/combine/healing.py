@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.wrapped import ForwardingSession, WrappedConstraint, mask_of
-from cdec.core.constraint import Constraint
+from cdec.core.constraint import Constraint, Facts, no_use
 from cdec.core.device_session import on_device
 from cdec.core.mask import mask_words
 from cdec.core.session import DEAD, Session, integers
@@ -135,22 +135,25 @@ class HealedConstraint(WrappedConstraint):
         UsageError: The inner constraint is walked by tokens alone.
     """
 
-    max_tokens: int | None = None
-    takes_bytes = False
-
     def __init__(
         self, inner: Constraint, prefix: bytes, tokens: SortedTokens | None = None
     ) -> None:
-        if not inner.takes_bytes:
-            raise inner.needs_grammar("heal")
+        if not inner.facts.takes_bytes:
+            raise no_use(inner, "heal")
         super().__init__(inner)
         self.prefix = prefix
         self._tokens = tokens
 
     @cached_property
-    def frames(self) -> Sequence[tuple[bytes, bytes]]:
-        """The prefix, before what is forced within."""
-        return [(self.prefix + head, tail) for head, tail in self.inner.frames]
+    def facts(self) -> Facts:
+        """The prefix stands before what is forced within."""
+        frames = [(self.prefix + head, tail) for head, tail in self.inner.facts.frames]
+        return self._facts_within(takes_bytes=False, frames=frames)
+
+    @cached_property
+    def max_tokens(self) -> int | None:
+        """None: the prefix may be spelt in several ways."""
+        return None
 
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run on ``cpu`` or a torch device.
@@ -178,13 +181,9 @@ class HealedConstraint(WrappedConstraint):
         """Return a whole text without the prefix; None where it lacks it."""
         return text[len(self.prefix) :] if text.startswith(self.prefix) else None
 
-    def whole_texts(self, text: bytes) -> list[bytes]:
+    def whole_texts(self, text: bytes, *, any_text: bool = False) -> list[bytes]:
         """Return a text behind the prefix."""
-        return [self.prefix + whole for whole in self.inner.whole_texts(text)]
-
-    def whole_text(self, text: bytes) -> bytes:
-        """Return what a model would write for a text: the prefix, and the text within."""
-        return self.prefix + self.inner.whole_text(text)
+        return [self.prefix + w for w in self.inner.whole_texts(text, any_text=any_text)]
 
     def token_ids_of(self, text: bytes) -> list[int] | None:
         """Return None: the prefix may be spelt in several ways."""

@@ -21,7 +21,7 @@ import numpy as np
 from cdec.core.combine.healing import HealedSession, PrefixPosition, at_position
 from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.wrapped import WrappedConstraint
-from cdec.core.constraint import Constraint
+from cdec.core.constraint import Constraint, Facts
 from cdec.core.device_session import on_device
 from cdec.core.errors import PrefillError
 from cdec.core.session import DEAD, Session
@@ -156,7 +156,7 @@ def begin(
     """
     tokens = tokens or SortedTokens(inner.vocabulary)
     read: list[int] = []
-    if into_prompt and (not heal or not inner.lists_members):
+    if into_prompt and (not heal or inner.listed is None):
         read = _first_part(inner, prefill, tokens, heal)
     begun = BegunConstraint(inner, prefill, tokens, read)
     return begun.with_forced_read() if into_prompt and heal else begun
@@ -177,8 +177,6 @@ class BegunConstraint(WrappedConstraint):
         PrefillError: No text of the constraint begins so.
     """
 
-    takes_bytes = False
-
     def __init__(
         self, inner: Constraint, prefill: str, tokens: SortedTokens, read: Sequence[int]
     ) -> None:
@@ -187,7 +185,7 @@ class BegunConstraint(WrappedConstraint):
         self.read = list(read)
         self.begun = self.vocabulary.decode(self.read)
         self._tokens = tokens
-        wholes = [head + prefill.encode() for head, _ in inner.frames]
+        wholes = [head + prefill.encode() for head, _ in inner.facts.frames]
         lefts = {whole[len(self.begun) :] for whole in wholes if whole.startswith(self.begun)}
         # subtle: where nothing is left under one head, every text goes on as it likes.
         self._lefts = () if b"" in lefts else tuple(sorted(lefts))
@@ -198,6 +196,11 @@ class BegunConstraint(WrappedConstraint):
             self._nodes = find_nodes(session, state, self._lefts, tokens)
             if not self._nodes:
                 raise self._nothing()
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is declared of the constraint within; it is walked by tokens."""
+        return self._facts_within(takes_bytes=False, prefill=self.prefill)
 
     @cached_property
     def max_tokens(self) -> int | None:
@@ -269,7 +272,7 @@ class BegunConstraint(WrappedConstraint):
     def _nothing(self) -> PrefillError:
         """Return the error of a constraint without a text that begins so."""
         data = self.prefill.encode()
-        heads = [(head, b"") for head, _ in self.inner.frames]
+        heads = [(head, b"") for head, _ in self.inner.facts.frames]
         where = first_rejected_byte(
             self.inner.session_for_texts(), self.vocabulary, data, heads
         ).to_json(_SHOWN)
@@ -277,9 +280,9 @@ class BegunConstraint(WrappedConstraint):
         more = where["allowed_count"] - len(where["allowed"])
         more_words = f" and {more:,} more" if more > 0 else ""
         return PrefillError(
-            f"no text of the {self.inner.kind} begins with the prefill {_shown(self.prefill)}: at "
-            f"byte {where['byte']} {_at(data, where['byte'])}, and allowed are "
-            f"{allowed}{more_words}",
+            f"no text of the {self.inner.facts.kind} begins with the prefill "
+            f"{_shown(self.prefill)}: at byte {where['byte']} "
+            f"{_at(data, where['byte'])}, and allowed are {allowed}{more_words}",
             hint="correct the prefill, or leave it out",
             **where,
         )
@@ -305,7 +308,7 @@ def _first_part(inner: Constraint, prefill: str, tokens: SortedTokens, heal: boo
     vocabulary = inner.vocabulary
     if vocabulary.tokenization is None:
         return []
-    whole = inner.frames[0][0].decode("utf-8", "surrogateescape") + prefill
+    whole = inner.facts.frames[0][0].decode("utf-8", "surrogateescape") + prefill
     ids = vocabulary.encode([whole])[0]
     if vocabulary.decode(ids) != whole.encode("utf-8", "surrogateescape"):
         return []

@@ -71,10 +71,10 @@ class Restriction:
             self._notices.add(Notice("W_DEAD_ENDS", f"{name} and {others}: {_DEAD_ENDS}", {}))
         if not self._denied:
             return chosen
-        if not chosen.lists_members and self._trie is None:
+        if chosen.listed is None and self._trie is None:
             self._trie = DeniedTexts(self._denied, chosen.vocabulary)
         left = deny(chosen, self._denied, denied=self._trie)
-        if unknown := left.denied_unknown:
+        if unknown := left.facts.denied_unknown:
             message = f"{name}: {unknown} of {len(self._denied)} denied texts are no members"
             self._notices.add(Notice("W_DENY_UNKNOWN", message, {"unknown": unknown}))
         return left

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cdec.core.combine.markers import Found, Markers
 from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.wrapped import ForwardingSession, WrappedConstraint
-from cdec.core.constraint import Constraint
+from cdec.core.constraint import Constraint, Facts
 from cdec.core.device_session import on_device
 from cdec.core.mask import pack_mask, unpack_mask
 from cdec.core.session import DEAD, DONE, Completions, Session, integers, require_rows
@@ -86,7 +86,7 @@ class StartedConstraint(WrappedConstraint):
 
     def _started(self, session: Session) -> StartedSession:
         first = DEAD
-        if self.takes_bytes:
+        if self.inner.facts.takes_bytes:
             first = int(session.advance_bytes(session.start(1), [self.begun])[0])
         return StartedSession(session, self.vocabulary, first)
 
@@ -329,9 +329,6 @@ class TaggedConstraint(WrappedConstraint):
         begun: What the token that began the region has behind its beginning text.
     """
 
-    ends_itself = True
-    lists_members = False
-
     def __init__(
         self,
         inner: Constraint,
@@ -354,14 +351,10 @@ class TaggedConstraint(WrappedConstraint):
         return None if most is None else most + len(self.end)
 
     @cached_property
-    def has_speculation_keys(self) -> bool:
-        """Whether sessions have ``speculation_keys``: they have none."""
-        return False
-
-    @cached_property
-    def frames(self) -> Sequence[tuple[bytes, bytes]]:
-        """What stands around a member: what is forced within, and the text that ends the region."""
-        return [(head, tail + self.end) for head, tail in self.inner.frames]
+    def facts(self) -> Facts:
+        """A member ends with the region; what stands around it ends with the region's end."""
+        frames = [(head, tail + self.end) for head, tail in self.inner.facts.frames]
+        return self._facts_within(ends_itself=True, has_speculation_keys=False, frames=frames)
 
     @cached_property
     def _begins(self) -> Markers:
@@ -391,7 +384,7 @@ class TaggedConstraint(WrappedConstraint):
         """
         whole = self.begun + self.vocabulary.decode(token_ids)
         session = self.inner.session("cpu")
-        if self.takes_bytes:
+        if self.inner.facts.takes_bytes:
             at = whole.find(self.end)
             while at >= 0:
                 state = np.asarray(session.advance_bytes(session.start(1), [whole[:at]]))
@@ -419,14 +412,10 @@ class TaggedConstraint(WrappedConstraint):
             at = whole.find(self.end, at + 1)
         return None
 
-    def whole_texts(self, text: bytes) -> list[bytes]:
-        """Return what is drawn of a member's region."""
-        wholes = [whole + self.end for whole in self.inner.whole_texts(text)]
-        return [whole[len(self.begun) :] for whole in wholes if whole.startswith(self.begun)]
-
-    def whole_text(self, text: bytes) -> bytes:
-        """Return what a model would write for a member, behind what the region was begun with."""
-        return (self.inner.whole_text(text) + self.end).removeprefix(self.begun)
+    def whole_texts(self, text: bytes, *, any_text: bool = False) -> list[bytes]:
+        """Return what is drawn of a member's region, behind what the region was begun with."""
+        wholes = [w + self.end for w in self.inner.whole_texts(text, any_text=any_text)]
+        return [w.removeprefix(self.begun) for w in wholes if any_text or w.startswith(self.begun)]
 
     def token_ids_of(self, text: bytes) -> list[int] | None:
         """Return None: the text that ends the region may be spelt in several ways."""
@@ -444,5 +433,5 @@ class TaggedConstraint(WrappedConstraint):
             self._begins,
             self._tokens,
             begun=self.begun,
-            takes_bytes=self.takes_bytes,
+            takes_bytes=self.inner.facts.takes_bytes,
         )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from operator import attrgetter
 from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.constraint import Constraint
+from cdec.core.constraint import Constraint, Facts
 from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
 from cdec.core.native import library
 from cdec.core.session import DEAD, DONE, Session, integers, require_mask, require_rows
@@ -247,16 +247,11 @@ class ForwardingSession(Session):
         return np.flatnonzero(own), np.flatnonzero(~own)
 
 
-def _forwarded(name: str) -> Any:
-    """Return a property that the constraint within decides."""
-    return cached_property(attrgetter(f"inner.{name}"))
-
-
 class WrappedConstraint(Constraint):
     """Answers as the constraint within does; a subclass overrides what it changes.
 
-    Smaller constraints (``candidates``, ``deny_texts``, ``restricted_to``, ``with_lookahead``) are
-    not made of the one within, which would lose the change: a subclass defines those it has.
+    Smaller constraints (``listed``, ``deny_texts``, ``with_lookahead``) are not made of the one
+    within, which would lose the change: a subclass defines those it has.
 
     Of a kind whose texts are ``begun``, what is begun is left out of what is drawn.
 
@@ -264,26 +259,28 @@ class WrappedConstraint(Constraint):
         inner: The constraint within.
     """
 
+    begun: bytes = b""
+
     def __init__(self, inner: Constraint) -> None:
         self.inner = inner
-        self.kind = inner.kind
         self.vocabulary = inner.vocabulary
 
     def __repr__(self) -> str:
         return line(type(self).__name__, repr(self.inner))
 
-    max_tokens = _forwarded("max_tokens")
-    is_sound = _forwarded("is_sound")
-    ends_itself = _forwarded("ends_itself")
-    has_terminals = _forwarded("has_terminals")
-    takes_bytes = _forwarded("takes_bytes")
-    has_speculation_keys = _forwarded("has_speculation_keys")
-    lookahead = _forwarded("lookahead")
-    metadata = _forwarded("metadata")
-    frames = _forwarded("frames")
-    denied_unknown = _forwarded("denied_unknown")
-    unenforced = _forwarded("unenforced")
-    reasons = _forwarded("reasons")
+    @cached_property
+    def facts(self) -> Facts:
+        """What is declared of the constraint within, but for what is changed."""
+        return self._facts_within()
+
+    def _facts_within(self, **changed: Any) -> Facts:
+        """Return what is declared of the constraint within, with changes."""
+        return replace(self.inner.facts, **{"begun": self.begun, "prefill": None, **changed})
+
+    @cached_property
+    def max_tokens(self) -> int | None:
+        """Tokens that no member exceeds, end event not counted; None where unbounded."""
+        return self.inner.max_tokens
 
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run of the constraint within."""
@@ -305,23 +302,14 @@ class WrappedConstraint(Constraint):
         """Return the text that ``text`` stands for, with forced parts or without."""
         return self.inner.text_of(text)
 
-    def whole_texts(self, text: bytes) -> list[bytes]:
+    def whole_texts(self, text: bytes, *, any_text: bool = False) -> list[bytes]:
         """Return what a member's tokens spell behind ``begun``, forced parts included."""
-        wholes = self.inner.whole_texts(text)
-        return [whole[len(self.begun) :] for whole in wholes if whole.startswith(self.begun)]
-
-    def whole_text(self, text: bytes) -> bytes:
-        """Return what a model would write for a text behind ``begun``, member or not."""
-        return self.inner.whole_text(text).removeprefix(self.begun)
+        wholes = self.inner.whole_texts(text, any_text=any_text)
+        return [w.removeprefix(self.begun) for w in wholes if any_text or w.startswith(self.begun)]
 
     def token_ids_of(self, text: bytes) -> list[int] | None:
         """Return the tokens of a member that has only one tokenisation."""
         return self.inner.token_ids_of(text)
-
-    @property
-    def reader(self) -> Callable[[str], Any] | None:
-        """What makes a value of a text."""
-        return self.inner.reader
 
     def annotations(self, text: bytes) -> Mapping[str, object]:
         """Return the fields that samples of a text carry."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
+from cdec.core.constraint import Facts
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.grammars.artifact import check_grammar, check_grammar_shape
@@ -56,14 +58,9 @@ class GrammarConstraint(StoredConstraint):
         UsageError: The vocabulary has no end-of-sequence id, or a number is out of bounds.
     """
 
-    kind = "grammar"
+    of_kind = Facts(kind="grammar", has_terminals=True, takes_bytes=True, has_speculation_keys=True)
     artifact = ArtifactKind(COLUMNS, check_grammar_shape, check_grammar, 3)
     tree_parameters = frozenset({"state", "width"})
-    has_terminals = True
-    takes_bytes = True
-    has_speculation_keys = True
-    lookahead: int | None
-    metadata: Mapping[str, str]
 
     def __init__(
         self,
@@ -90,7 +87,7 @@ class GrammarConstraint(StoredConstraint):
         self.arrays = arrays
         self.vocabulary = vocabulary
         self.metadata = metadata
-        self.lookahead = lookahead
+        self._lookahead = lookahead
         self.memo_bytes = memo_bytes
         self.mask_work = mask_work
         self.lexer = str(json.loads(metadata.get("cdec.options", "{}")).get("lexer", "contextual"))
@@ -107,17 +104,19 @@ class GrammarConstraint(StoredConstraint):
         return bool(json.loads(metadata.get("cdec.options", "{}")).get("dialect") != "regex")
 
     @cached_property
-    def is_sound(self) -> bool:
-        """Whether every allowed token is proved to have a completion.
+    def facts(self) -> Facts:
+        """What is declared of grammars, and of this one.
 
-        A lookahead keeps it only where the text can go on byte by byte.
+        A lookahead keeps it sound only where the text can go on byte by byte.
         """
-        if self.metadata.get("cdec.sound") != "1":
-            return False
-        return self.lookahead is None or len(set(self._single_bytes())) == 256
-
-    def _single_bytes(self) -> list[bytes]:
-        return [token for token in self.vocabulary.token_bytes if len(token) == 1]
+        is_sound = self.metadata.get("cdec.sound") == "1"
+        if is_sound and self._lookahead is not None:
+            is_sound = (
+                len({token for token in self.vocabulary.token_bytes if len(token) == 1}) == 256
+            )
+        return replace(
+            self.of_kind, is_sound=is_sound, lookahead=self._lookahead, metadata=self.metadata
+        )
 
     @cached_property
     def names(self) -> Names:
@@ -149,7 +148,7 @@ class GrammarConstraint(StoredConstraint):
                 general=self.lexer == "dynamic",
                 end_ids=self.vocabulary.eos_token_ids,
                 budget=self.memo_bytes,
-                lookahead=self.lookahead,
+                lookahead=self._lookahead,
                 mask_work=self.mask_work,
             )
         return GrammarSession(self._engine, self.vocabulary.width)
@@ -196,7 +195,7 @@ class GrammarConstraint(StoredConstraint):
         said = super().summary()
         for name in _FOR_MACHINES:
             said.pop(name, None)
-        return said | {"sound": self.is_sound, "grammar": self.metadata["cdec.grammar"]}
+        return said | {"sound": self.facts.is_sound, "grammar": self.metadata["cdec.grammar"]}
 
     def tree(self, **parameters: int) -> TreeView:
         """Return one subterminal tree, as ``describe_subterminal_tree``: ``state``, ``width``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
+from cdec.core.constraint import Facts
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.schemas.json_tokens import json_tokens
@@ -62,11 +64,8 @@ class SchemaConstraint(StoredConstraint):
         UsageError: The vocabulary has no end-of-sequence id.
     """
 
-    kind = "schema"
+    of_kind = Facts(kind="schema", takes_bytes=True, has_speculation_keys=True)
     artifact = ArtifactKind(COLUMNS, check_schema_shape, check_schema, 1)
-    takes_bytes = True
-    has_speculation_keys = True
-    metadata: Mapping[str, str]
 
     def __init__(
         self,
@@ -89,11 +88,6 @@ class SchemaConstraint(StoredConstraint):
         self._reader = reader
         self._engine: Engine | None = None
 
-    @property
-    def reader(self) -> Callable[[str], Any]:
-        """What makes a value of a member's text."""
-        return self._reader
-
     def read_by(self, reader: Callable[[str], Any]) -> SchemaConstraint:
         """Return this constraint with another reader."""
         return SchemaConstraint(
@@ -111,16 +105,16 @@ class SchemaConstraint(StoredConstraint):
         return cls(arrays_from(file.arrays), vocabulary, file.metadata)
 
     @cached_property
-    def is_sound(self) -> bool:
-        """Whether every allowed token is proved to have a completion: any text can be spelled."""
+    def facts(self) -> Facts:
+        """What is declared of schemas, and of this one; sound only where any text is spelled."""
         missing = unspelt(self.vocabulary, int(self.arrays.indent[0]))
-        return self.metadata.get("cdec.sound") == "1" and not missing
-
-    @cached_property
-    def unenforced(self) -> list[dict[str, str]]:
-        """What the schema asks and the masks do not see to: ``path``, ``keyword``, ``reason``."""
-        noted: list[dict[str, str]] = json.loads(self.metadata.get("cdec.unenforced", "[]"))
-        return noted
+        return replace(
+            self.of_kind,
+            is_sound=self.metadata.get("cdec.sound") == "1" and not missing,
+            metadata=self.metadata,
+            unenforced=json.loads(self.metadata.get("cdec.unenforced", "[]")),
+            reader=self._reader,
+        )
 
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run.
@@ -219,6 +213,6 @@ class SchemaConstraint(StoredConstraint):
     def summary(self) -> dict[str, Any]:
         """Return what the artifact's metadata say, the source as it was written."""
         return super().summary() | {
-            "sound": self.is_sound,
+            "sound": self.facts.is_sound,
             "schema": self.metadata["cdec.schema"],
         }

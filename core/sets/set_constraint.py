@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from cdec.core.agreement import all_accept
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
-from cdec.core.constraint import Constraint
+from cdec.core.constraint import Constraint, Facts, Listed
 from cdec.core.errors import UsageError
 from cdec.core.session import Session
 from cdec.core.sets.accepted_rows import restriction
@@ -26,7 +27,7 @@ from cdec.core.sets.trie import END, SetArrays
 from cdec.core.tokens.vocabulary import Vocabulary
 
 
-class SetConstraint(StoredConstraint):
+class SetConstraint(StoredConstraint, Listed):
     """A set of token rows: any member may be emitted, nothing else.
 
     Row numbers in this class's methods are those of its own ``arrays``.
@@ -42,21 +43,18 @@ class SetConstraint(StoredConstraint):
         UsageError: Members end with an end-of-sequence event and the vocabulary has none.
     """
 
-    kind = "set"
+    of_kind = Facts(
+        kind="set",
+        is_sound=True,
+        reasons={
+            "lookahead": "a set's members have one tokenisation each: there is no other to allow",
+            "heal": "a set's members have one tokenisation each, which begins at a token boundary",
+            "draft": "a set has no scanner states to count by, and its forced tokens are evaluated "
+            "ahead anyway",
+        },
+    )
     artifact = ArtifactKind(COLUMNS, check_set_shape, check_set, 3)
     tree_parameters = frozenset({"depth", "width"})
-    is_sound = True
-    lists_members = True
-    reasons: Mapping[str, str] = {
-        "lookahead": "a set's members have one tokenisation each: there is no other to allow",
-        "heal": "a set's members have one tokenisation each, which begins at a token boundary",
-        "draft": "a set has no scanner states to count by, and its forced tokens are evaluated "
-        "ahead anyway",
-    }
-    ends_itself: bool
-    metadata: Mapping[str, str]
-    denied_unknown: int = 0
-    unenforced: Sequence[Mapping[str, str]]
 
     def __init__(
         self,
@@ -68,11 +66,11 @@ class SetConstraint(StoredConstraint):
     ) -> None:
         self.rows = rows
         self.vocabulary = rows.vocabulary
-        self.ends_itself = ends_itself
+        self._ends_itself = ends_itself
         self.metadata = metadata or {}
         self.others = tuple(others)
         self.size_said = f"{rows.n_kept:,} members"
-        self.unenforced = [item for other in others for item in other.unenforced]
+        self._denied_unknown = 0
         # Shared by the restrictions of one set, so that each device holds the trie once.
         self._device_tries: dict[str, Any] = {}
         self._device_sessions: dict[str, Session] = {}
@@ -152,14 +150,27 @@ class SetConstraint(StoredConstraint):
         return self.rows.longest
 
     @cached_property
-    def frames(self) -> Sequence[tuple[bytes, bytes]]:
-        """What is forced around members: each head (with or without a leading space), and tail."""
-        return [(head, self.members.index.tail) for head in self.members.index.heads]
+    def facts(self) -> Facts:
+        """What is declared of sets, and of this one; each head of its rows, and the tail, frame."""
+        index = self.members.index
+        return replace(
+            self.of_kind,
+            ends_itself=self._ends_itself,
+            metadata=self.metadata,
+            frames=[(head, index.tail) for head in index.heads],
+            denied_unknown=self._denied_unknown,
+            unenforced=[item for other in self.others for item in other.facts.unenforced],
+        )
+
+    @property
+    def listed(self) -> Listed:
+        """Itself."""
+        return self
 
     @cached_property
     def _view(self) -> TrieView:
         return make_view(
-            self.arrays, self.vocabulary, self.row_filter, ends_itself=self.ends_itself
+            self.arrays, self.vocabulary, self.row_filter, ends_itself=self._ends_itself
         )
 
     def session(self, device: str = "cpu") -> Session:
@@ -200,13 +211,13 @@ class SetConstraint(StoredConstraint):
     def deny_texts(self, texts: Iterable[bytes]) -> SetConstraint:
         """Return this set without the members of these texts, normalised as the members were.
 
-        Texts that are no members are ignored; ``denied_unknown`` of the result counts them.
+        Texts that are no members are ignored; ``denied_unknown`` of the result's facts counts them.
 
         Raises:
             EmptySetError: Every member is denied.
         """
         rows, unknown = self.rows.without(texts)
-        (smaller := self._of(rows)).denied_unknown = unknown
+        (smaller := self._of(rows))._denied_unknown = unknown
         return smaller
 
     def restricted_to(
@@ -222,7 +233,7 @@ class SetConstraint(StoredConstraint):
             EmptySetError: It accepts none.
         """
         session = other.session_for_texts()
-        kept = restriction(self.rows, self.ends_itself, session, max_steps, max_states)
+        kept = restriction(self.rows, self._ends_itself, session, max_steps, max_states)
         if kept is None:
             return None
         return self._of(self.rows.keep(kept), (*self.others, other))
@@ -240,7 +251,7 @@ class SetConstraint(StoredConstraint):
     def _of(self, rows: SetRows, others: Sequence[Constraint] | None = None) -> SetConstraint:
         kept = self.others if others is None else others
         smaller = SetConstraint(
-            rows, ends_itself=self.ends_itself, metadata=self.metadata, others=kept
+            rows, ends_itself=self._ends_itself, metadata=self.metadata, others=kept
         )
         if rows.arrays is self.arrays:
             smaller._device_tries = self._device_tries
@@ -258,14 +269,15 @@ class SetConstraint(StoredConstraint):
         """Return the text that ``text`` stands for, with forced parts or without."""
         return self.members.text_of(text)
 
-    def whole_texts(self, text: bytes) -> list[bytes]:
-        """Return a member with its forced parts: the bytes of each of its rows."""
-        return list(dict.fromkeys(map(self.rows.spelled, self.rows.of_text(text).tolist())))
+    def whole_texts(self, text: bytes, *, any_text: bool = False) -> list[bytes]:
+        """Return a member with its forced parts: the bytes of each of its rows.
 
-    def whole_text(self, text: bytes) -> bytes:
-        """Return a text with what is forced around members: the first head, and the tail."""
-        index = self.members.index
-        return (index.heads[0] if text else index.empty_head) + text + index.tail
+        With ``any_text`` a text with the first head, and the tail.
+        """
+        if any_text:
+            index = self.members.index
+            return [(index.heads[0] if text else index.empty_head) + text + index.tail]
+        return list(dict.fromkeys(map(self.rows.spelled, self.rows.of_text(text).tolist())))
 
     def token_ids_of(self, text: bytes) -> list[int] | None:
         """Return the first row of a member; None for another text."""

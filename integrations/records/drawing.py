@@ -87,7 +87,7 @@ class SampleTasks:
         """
         prompt, constraint = self.resolver.of(record, takes_free=True)
         free = self.resolver.free_text_of(record)
-        self.has_keys.add(constraint is not None and constraint.has_speculation_keys)
+        self.has_keys.add(constraint is not None and constraint.facts.has_speculation_keys)
         if self.reward is not None:
             self.reward.check(record.input)
         longest = record.max_tokens

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from cdec.core.constraint import candidates_of, no_use
 from cdec.core.errors import HOW_TO_MAKE_ONE, FieldError, Notice, UsageError, needs_grammar
 from cdec.integrations.records.settings import DEFAULT
 from cdec.integrations.records.sources import RecordSources
@@ -223,8 +224,8 @@ class ConstraintResolver:
     def _candidates(self, name: str, texts: tuple[str, ...]) -> Constraint:
         """Return the constraint of some members of a record's artifact."""
         # What a record chooses among are the members of its artifact, not those of another.
-        lists_members = self._opened[name].lists_members
-        return (self._restricted if lists_members else self._opened)[name].candidates(texts)
+        is_list = self._opened[name].listed is not None
+        return candidates_of((self._restricted if is_list else self._opened)[name], texts)
 
     def _left(self, constraint: Constraint, name: str) -> Constraint:
         return self._restriction.of(constraint, name) if self._restriction else constraint
@@ -247,8 +248,8 @@ class ConstraintResolver:
         """Cut a prompt back to a token boundary, and let texts begin with what was cut off."""
         from cdec.core.combine.healing import HealedConstraint
 
-        if not constraint.takes_bytes:
-            raise constraint.needs_grammar("heal")
+        if not constraint.facts.takes_bytes:
+            raise no_use(constraint, "heal")
         tokens = self._sorted_tokens()
         kept, prefix = tokens.cut(self._model.encode_prompt(prompt))
         if not prefix:

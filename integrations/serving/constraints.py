@@ -15,6 +15,7 @@ from cdec.compilers.sets.cache import SetCache
 from cdec.core.artifacts.opened import bind_artifact, read_artifact
 from cdec.core.child.process import needing_system
 from cdec.core.combine.denial import deny
+from cdec.core.constraint import candidates_of
 from cdec.core.errors import CdecError
 from cdec.core.files.cache import CacheFolder
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -136,7 +137,7 @@ class ServedConstraints:
         texts = asked.candidates or ()
         if asked.artifact is not None:
             named = self._named[asked.artifact]
-            return self._recent.get(asked, lambda: named.candidates(texts))
+            return self._recent.get(asked, lambda: candidates_of(named, texts))
         if self._sets is None:
             raise KeyError(asked)
         return self._sets.of(texts)

@@ -126,7 +126,7 @@ class BatchMatcher:
     ) -> None:
         """Allow the end where nothing is allowed: behind a text that ended itself, or is stuck."""
         empty = ~(mask != 0).any(-1)
-        unsound = [i for i, at in enumerate(texts) if at and not at.constraint.is_sound]
+        unsound = [i for i, at in enumerate(texts) if at and not at.constraint.facts.is_sound]
         if unsound and bool((empty & (states != DONE))[unsound].any()):
             _LOG.warning(
                 "a text was ended where its constraint allows no token, so it is no member of it"

@@ -308,8 +308,10 @@ class CountsDrafting(Drafting):
         self._tables: dict[int, CountTable] = {}
         for request, number in zip(batch.requests, batch.session_of.tolist(), strict=True):
             constraint = request.constraint
-            if number >= 0 and constraint is not None and constraint.has_speculation_keys:
-                self._tables[number] = counts.table(constraint.metadata.get("cdec.digest", ""))
+            if number >= 0 and constraint is not None and constraint.facts.has_speculation_keys:
+                self._tables[number] = counts.table(
+                    constraint.facts.metadata.get("cdec.digest", "")
+                )
 
     def guess(self, walks: Frontier, uniforms: NDArray[np.float64] | None) -> Guess:
         """Propose the likeliest token of each walk's state, if it is likely enough."""

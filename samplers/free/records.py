@@ -277,7 +277,7 @@ def _region(region: Region, whole: bytes) -> dict[str, object]:
 
 def _reader(request: Request, regions: list[dict[str, Any]]) -> Callable[[str], list[Any]] | None:
     """Return what makes values of the regions' members; None where they are no more than texts."""
-    reader = None if request.constraint is None else request.constraint.reader
+    reader = None if request.constraint is None else request.constraint.facts.reader
     if reader is None:
         return None
     texts = [region["text"] for region in regions]

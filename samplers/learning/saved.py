@@ -61,7 +61,9 @@ def tree_key(batch: Batch, names: Mapping[str, str] | None) -> dict[str, str]:
     prompt = model.encode_prompt(request.prompt)
     warping = model.warping
     digest = (
-        "" if request.constraint is None else request.constraint.metadata.get("cdec.digest", "")
+        ""
+        if request.constraint is None
+        else request.constraint.facts.metadata.get("cdec.digest", "")
     )
     constraint = {"constraint": digest} if names is None else names
     return {

@@ -158,7 +158,7 @@ class Scorer:
         ]
         # Of a begun answer, what stands in the prompt is of the text as well.
         self._begun = [
-            b"" if request.constraint is None else request.constraint.begun
+            b"" if request.constraint is None else request.constraint.facts.begun
             for request in batch.requests
         ]
         self.failed = np.zeros(len(batch.requests), np.bool_)

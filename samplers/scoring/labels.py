@@ -55,10 +55,10 @@ class LabelTrie:
         Raises:
             UsageError: Its members are no list.
         """
-        listed = constraint.member_rows()
+        listed = None if constraint.listed is None else constraint.listed.member_rows()
         if listed is None:
             raise UsageError(
-                f"labels are the members of a set, and the constraint is a {constraint.kind}",
+                f"labels are the members of a set, and the constraint is a {constraint.facts.kind}",
                 hint="compile the labels as a set",
             )
         tokens, offsets = listed
@@ -67,7 +67,7 @@ class LabelTrie:
         ids: dict[bytes, Any] = {
             text: constraint.annotations(text).get("entity_ids", ()) for text in set(texts)
         }
-        return cls._built(texts, ids, tokens, offsets, ends_itself=constraint.ends_itself)
+        return cls._built(texts, ids, tokens, offsets, ends_itself=constraint.facts.ends_itself)
 
     @classmethod
     def of_texts(cls, texts: Sequence[str], vocabulary: Vocabulary) -> LabelTrie:

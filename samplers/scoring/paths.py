@@ -228,7 +228,7 @@ def _counts_end(
         constraint = batch.requests[number].constraint
         if constraint is None:
             ends[mine] = free_end
-        elif constraint.ends_itself:
+        elif constraint.facts.ends_itself:
             ends[mine] = nodes.complete[last[mine]]
         else:
             ends[mine] = True

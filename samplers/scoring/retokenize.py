@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.wrapped import ForwardingSession, mask_of
-from cdec.core.constraint import DEAD, DONE, Constraint, Session
+from cdec.core.constraint import DEAD, DONE, Constraint, Facts, Session
 from cdec.core.device_session import on_device
 from cdec.core.errors import CdecError, ContextLengthError, EncodingError, UntokenizableError
 from cdec.core.sample import FINISH_COMPLETE, FINISH_LENGTH
@@ -68,16 +69,18 @@ class WaysConstraint(Constraint):
         ends_itself: The last token gives DONE; otherwise an end event follows it.
     """
 
-    kind = "text"
-    is_sound = True
-    ends_itself: bool
     max_tokens: int
 
     def __init__(self, ways: Ways, vocabulary: Vocabulary, *, ends_itself: bool) -> None:
         self.ways = ways
         self.vocabulary = vocabulary
-        self.ends_itself = ends_itself
+        self._ends_itself = ends_itself
         self.max_tokens = len(ways)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Every token leads on."""
+        return Facts(kind="text", is_sound=True, ends_itself=self._ends_itself)
 
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run on ``cpu`` or a torch device."""
@@ -94,7 +97,7 @@ class WaysSession(ForwardingSession):
     def __init__(self, constraint: WaysConstraint) -> None:
         super().__init__(None, constraint.vocabulary)
         self._ways = constraint.ways
-        self._ends_itself = constraint.ends_itself
+        self._ends_itself = constraint.facts.ends_itself
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states before the first token, int64[n]."""

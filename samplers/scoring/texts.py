@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdec.core.constraint import carried
 from cdec.core.errors import EncodingError, FieldError, UntokenizableError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def read(
     return Reading(
         shown.decode("utf-8", "replace") if text is None else text,
         valid,
-        constraint.carried(member or b"", is_member=bool(valid)),
+        carried(constraint, member or b"", is_member=bool(valid)),
     )
 
 
@@ -118,7 +119,7 @@ def _spell(vocabulary: Vocabulary, constraint: Constraint | None, text: str) -> 
         own = constraint.token_ids_of(data)
         if own is not None:
             return own
-        data = constraint.whole_text(data)
+        data = constraint.whole_texts(data, any_text=True)[0]
     ids = vocabulary.encode([data.decode("utf-8", "surrogateescape")])[0]
     if vocabulary.decode(ids) != data:
         raise UntokenizableError(

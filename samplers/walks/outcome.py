@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.constraint import carried
 from cdec.core.sample import FINISH_BUDGET, Sample
 from cdec.core.text_warnings import LEAST_Z, low_z
 from cdec.samplers.loops import loop_warnings
@@ -114,9 +115,9 @@ def _record_samples(
     texts = _Texts(batch, request)
     shared = outcome.per_request.get(number, {})
     # An over-tight mask must show in the record.
-    lookahead = None if request.constraint is None else request.constraint.lookahead
+    lookahead = None if request.constraint is None else request.constraint.facts.lookahead
     tightened: dict[str, object] = {} if lookahead is None else {"lookahead": lookahead}
-    prefill = None if request.constraint is None else request.constraint.prefill
+    prefill = None if request.constraint is None else request.constraint.facts.prefill
     tightened |= {} if prefill is None else {"prefill": prefill}
     indices = request.indices if request.indices is not None else range(len(rows))
     exactness = outcome.exactness
@@ -155,7 +156,7 @@ def _record_samples(
                     *texts.low_z(finished, least[0][row], least[1][row]),
                     *finished.loops,
                 ],
-                reader=None if request.constraint is None else request.constraint.reader,
+                reader=None if request.constraint is None else request.constraint.facts.reader,
             )
         )
     return samples
@@ -205,8 +206,8 @@ class _Texts:
                 member = None
             # A text that was cut, or got stuck, took no end event: it is no member.
             valid = constraint.accepts(member) if is_complete and member is not None else False
-            text = member if member is not None else constraint.begun + text
-            annotations = constraint.carried(text, is_member=bool(valid))
+            text = member if member is not None else constraint.facts.begun + text
+            annotations = carried(constraint, text, is_member=bool(valid))
         shown = text.decode("utf-8", errors="replace")
         return _Finished(shown, token_ids, valid, annotations, loops)
 

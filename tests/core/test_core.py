@@ -9,7 +9,6 @@ import json
 import math
 import pickle
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +26,7 @@ from cdec.core import errors
 from cdec.core.combine.conjunction import ConjunctionConstraint, conjoin
 from cdec.core.combine.denial import deny
 from cdec.core.combine.wrapped import WrappedConstraint
-from cdec.core.constraint import Constraint
+from cdec.core.constraint import Constraint, Facts, token_verdicts
 from cdec.core.errors import CdecError, EncodingError, LimitError, UsageError
 from cdec.core.mask import allocate_mask, apply_mask, mask_words, pack_mask, unpack_mask
 from cdec.core.options import LARGEST_COUNT, Option, check_limits, limit, limits_of
@@ -244,9 +243,9 @@ class Lenient(WrappedConstraint):
     """A set whose masks leave something open: the text of its members is wrong all the same."""
 
     @cached_property
-    def unenforced(self) -> Sequence[Mapping[str, str]]:
+    def facts(self) -> Facts:
         """One keyword."""
-        return (OPEN_SCHEMA,)
+        return self._facts_within(unenforced=(OPEN_SCHEMA,))
 
     def accepts(self, text: bytes) -> bool | None:
         """Refuse everything."""
@@ -271,16 +270,16 @@ def test_combinations_keep_it() -> None:
     restricted = conjoin(toy.constraint, lenient)
     member = toy.vocabulary.decode(toy.members[0])
     combined = (restricted, ConjunctionConstraint(toy.constraint, lenient), deny(lenient, [member]))
-    assert [list(each.unenforced) for each in combined] == [[OPEN_SCHEMA]] * 3
+    assert [list(each.facts.unenforced) for each in combined] == [[OPEN_SCHEMA]] * 3
 
 
 def test_verdicts_of_members_carry_it() -> None:
     toy = toy_b()
-    (verdict,) = ConjunctionConstraint(toy.constraint, toy.constraint).token_verdicts(
-        [toy.members[0]]
+    (verdict,) = token_verdicts(
+        ConjunctionConstraint(toy.constraint, toy.constraint), [toy.members[0]]
     )
     assert verdict["valid"] and "unenforced" not in verdict
-    (verdict,) = Lenient(toy.constraint).token_verdicts([toy.members[0]])
+    (verdict,) = token_verdicts(Lenient(toy.constraint), [toy.members[0]])
     assert verdict["valid"] and verdict["unenforced"] == [OPEN_SCHEMA]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from cdec.core.artifacts.checks import require, require_length
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
 from cdec.core.artifacts.write import write_artifact
+from cdec.core.constraint import Facts
 from cdec.core.device_session import on_device
 from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words, pack_mask
 from cdec.core.session import DEAD, DONE, Session
@@ -52,17 +54,13 @@ def check_length(columns: Mapping[str, NDArray[Any]], metadata: Mapping[str, str
 class LengthConstraint(StoredConstraint):
     """The texts of ``least`` to ``most`` bytes."""
 
-    kind = "length"
+    of_kind = Facts(kind="length", is_sound=True, takes_bytes=True, has_speculation_keys=True)
     artifact = ArtifactKind(
         {"bounds": "int64", "vocabulary_offsets": "int64", "vocabulary_bytes": "uint8"},
         check_two,
         check_length,
         1,
     )
-    is_sound = True
-    takes_bytes = True
-    has_speculation_keys = True
-    metadata: Mapping[str, str]
     max_tokens: int
 
     def __init__(
@@ -79,6 +77,10 @@ class LengthConstraint(StoredConstraint):
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> LengthConstraint:
         least, most = file.arrays["bounds"].tolist()
         return cls(least, most, vocabulary, file.metadata)
+
+    @property
+    def facts(self) -> Facts:
+        return replace(self.of_kind, metadata=self.metadata)
 
     def session(self, device: str = "cpu") -> Session:
         return on_device(LengthSession(self), device)

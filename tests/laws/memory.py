@@ -80,8 +80,8 @@ def assert_answers_survive_drops(
         session = tight.session("cpu")
         states, own = to_numpy(kept.start(1)), to_numpy(session.start(1))
         for _ in range(steps):
-            expected = dict(_answers(kept, states, vocabulary, rng, roomy.takes_bytes))
-            for name, answer in _answers(session, own, vocabulary, rng, roomy.takes_bytes):
+            expected = dict(_answers(kept, states, vocabulary, rng, roomy.facts.takes_bytes))
+            for name, answer in _answers(session, own, vocabulary, rng, roomy.facts.takes_bytes):
                 np.testing.assert_array_equal(answer, expected[name], f"{name} differs")
                 for engine in engines():
                     assert engine.memo_bytes <= engine.budget, f"after {name}"

@@ -238,7 +238,7 @@ def assert_session_laws(
         assert_members(session, members)
         states = np.append(states_after(session, prefixes), [DONE, DEAD])
         masks = assert_states_agree(session, states, vocabulary)
-        if constraint.is_sound:
+        if constraint.facts.is_sound:
             stuck = ~masks.any(1) & (states != DONE) & (states != DEAD)
             assert not stuck.any(), f"nothing is allowed after {prefixes[int(stuck.argmax())]}"
         if reference is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.combine.wrapped import WrappedConstraint
-from cdec.core.constraint import Constraint, Session
+from cdec.core.constraint import Constraint, Facts, Session
 from cdec.samplers.drafts.counts import Counts
 from tests.laws.constraints import WrappedSession
 from tests.laws.worlds import Toy
@@ -30,12 +31,15 @@ class KeyedSession(WrappedSession):
 class KeyedConstraint(WrappedConstraint):
     """A set constraint that gives keyed sessions and has a fingerprint."""
 
-    has_speculation_keys = True
-
     def __init__(self, inner: Constraint, fold: int, digest: str) -> None:
         super().__init__(inner)
         self._fold = fold
-        self.metadata = {"cdec.digest": digest}
+        self._digest = digest
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is declared of the set, with keys and a fingerprint."""
+        return self._facts_within(has_speculation_keys=True, metadata={"cdec.digest": self._digest})
 
     def session(self, device: str = "cpu") -> KeyedSession:
         """Start a decoding run."""

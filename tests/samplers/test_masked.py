@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cdec.core.constraint import text_verdicts
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
@@ -342,7 +343,7 @@ def test_a_text_needs_its_forced_suffix_and_not_the_space_of_the_set() -> None:
         for sample in complete:
             whole = vocabulary.decode(sample.token_ids)
             assert sample.valid == (whole in (b"a" + tail, b" a" + tail))
-            (verdict,) = constraint.verdicts([whole])
+            (verdict,) = text_verdicts(constraint, [whole])
             assert not sample.valid or verdict["valid"]
             inside = whole.removesuffix(tail).removeprefix(b" ")
             if inside:

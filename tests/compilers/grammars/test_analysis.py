@@ -252,7 +252,7 @@ def test_masks_obey_the_laws(lexer: str, most: int, tmp_path: Path) -> None:
     vocabulary = byte_vocabulary(["  ", "   ", " a", "a ", ", ", ",\n  ", "\n", "\n\n", "a,"])
     source = LIST + IGNORED["run"]
     constraint = compiled(source, tmp_path, vocabulary, lexer=lexer, max_whitespace=most)
-    assert constraint.is_sound
+    assert constraint.facts.is_sound
     rng = np.random.default_rng(0)
     texts = [t for t in texts_over("a, ", 5) if reference(source, t, most)][:40]
     members = [random_split(text.encode(), vocabulary, rng) for text in texts]

@@ -359,7 +359,7 @@ def test_missing_bytes_are_warned_of_and_recorded(missing: bytes, tmp_path: Path
     assert (notice.code, notice.details["bytes"]) == ("W_MISSING_BYTES", missing.hex())
     assert not report.is_sound and "unproved" in report.sound_reason
     opened: Any = open_artifact(path, vocabulary=toy)
-    assert not opened.is_sound and opened.metadata["cdec.sound_reason"] == report.sound_reason
+    assert not opened.facts.is_sound and opened.metadata["cdec.sound_reason"] == report.sound_reason
     described = {**opened.summary(), "bytes": 1, "kind": "schema"}
     assert dict(overview(path, 0.0, described))["sound"] == report.sound_reason
     assert dict(schema_rows(report))["sound"] == report.sound_reason
@@ -371,7 +371,7 @@ def test_a_tab_is_missed_where_a_token_can_begin_lines_that_tabs_indent() -> Non
     toy = Vocabulary([*tokens, b""], [len(tokens)], name="toy")
     nested = {"type": "array", "items": {"type": "array", "minItems": 1}, "minItems": 1}
     found = {
-        kind: schema_constraint(nested, toy, SchemaOptions(whitespace=kind)).is_sound
+        kind: schema_constraint(nested, toy, SchemaOptions(whitespace=kind)).facts.is_sound
         for kind in ("usual", "any", "compact", "pretty")
     }
     assert found == {"usual": False, "any": True, "compact": True, "pretty": True}
@@ -406,5 +406,5 @@ def test_walks_get_stuck_only_where_soundness_is_unproved() -> None:
             walked += 1
             if gets_stuck(constraint, rng):
                 stuck += 1
-                assert not constraint.is_sound, (schema, missing)
+                assert not constraint.facts.is_sound, (schema, missing)
     assert stuck >= 3 and walked >= 60

@@ -13,6 +13,7 @@ import pytest
 
 from cdec.compilers.schemas.opened import schema_constraint
 from cdec.compilers.schemas.options import SchemaOptions
+from cdec.core.constraint import text_verdicts
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.schemas.schema_constraint import SchemaConstraint
 from tests.compilers.schemas.random_schemas import BYTES
@@ -106,7 +107,7 @@ def verdicts(schema: dict[str, str], texts: list[str]) -> list[dict[str, Any]]:
     made = compiled("{" + ", ".join(f'"{key}": {value}' for key, value in schema.items()) + "}")
     if made is None:
         return [{"valid": False} for _ in texts]
-    return list(made.verdicts([text.encode() for text in texts]))
+    return list(text_verdicts(made, [text.encode() for text in texts]))
 
 
 @pytest.mark.parametrize("seed", range(heavy_or(40, 400)))

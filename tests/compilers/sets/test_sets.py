@@ -125,7 +125,7 @@ def test_prefix_and_suffix_are_tokenised_together_with_the_member(tmp_path: Path
     _, constraint = compiled(tmp_path, ["Paris"], prefix="entity <", suffix=">")
     assert constraint.arrays.tokens.tolist() == byte_level().encode(["entity <Paris>"])[0]
     assert constraint.member_text(constraint.arrays.row(0)) == b"Paris"
-    assert constraint.ends_itself
+    assert constraint.facts.ends_itself
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_it_is_what_the_file_opens_as(
     assert {k: v for k, v in opened.metadata.items() if k not in left_out} == {
         k: v for k, v in mine.metadata.items() if k not in left_out
     }
-    assert mine.summary()["kind"] == mine.kind
+    assert mine.summary()["kind"] == mine.facts.kind
 
 
 def test_ids_come_from_mappings() -> None:

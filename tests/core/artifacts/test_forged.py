@@ -137,7 +137,7 @@ def test_json_without_end_is_refused_or_text(artifacts: Mapping[str, bytes], kin
         except Exception as error:
             assert key in ("cdec.vocabulary_hash", "cdec.tokenization_hash"), (key, error)
             continue
-        assert constraint.summary()[key.removeprefix("cdec.")] in (deep, constraint.is_sound)
+        assert constraint.summary()[key.removeprefix("cdec.")] in (deep, constraint.facts.is_sound)
 
 
 @pytest.mark.parametrize("kind", ["contextual", "dynamic"])
@@ -245,11 +245,11 @@ def _walk(constraint: Any, rng: np.random.Generator) -> None:
         chosen = [int(rng.choice(ids[a:b])) if b > a else 0 for a, b in bounds]
         after = session.advance(states, np.array(chosen))
         states = np.where(after >= 0, after, states)
-    if constraint.kind == "set":
+    if constraint.facts.kind == "set":
         session.completions(np.zeros(width), np.zeros(width)).tokens(states, 4)
         constraint.accepts(constraint.vocabulary.token_bytes[3])
         constraint.members.rows_of_id("7")
         constraint.members.entity_ids(np.arange(3))
-    if constraint.kind != "schema":
+    if constraint.facts.kind != "schema":
         constraint.tree()
     constraint.statistics()

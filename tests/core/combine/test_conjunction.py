@@ -50,7 +50,7 @@ def test_a_conjunction_is_what_both_accept_however_it_is_walked(seed: int) -> No
     walked = ConjunctionConstraint(*sides)
     assert outcomes(walked, 5) == expected
     assert_session_laws_without_soundness(walked, rng)
-    if expected and not any(side.ends_itself for side in sides):
+    if expected and not any(side.facts.ends_itself for side in sides):
         # So little is there that every dead end is found.
         assert_session_laws(walked, [row for row, _ in expected], rng, max_states=40)
     try:
@@ -61,7 +61,7 @@ def test_a_conjunction_is_what_both_accept_however_it_is_walked(seed: int) -> No
     assert outcomes(chosen, 5) == expected
     kept_rows = isinstance(chosen, SetConstraint)
     if isinstance(chosen, SetConstraint):
-        assert chosen.is_sound and chosen.kind == "set"
+        assert chosen.facts.is_sound and chosen.facts.kind == "set"
         assert (chosen.n_rows, chosen.max_tokens) == (
             len(expected),
             max(len(row) for row, _ in expected),
@@ -69,7 +69,7 @@ def test_a_conjunction_is_what_both_accept_however_it_is_walked(seed: int) -> No
         assert_session_laws(chosen, [row for row, _ in expected], rng, max_states=40)
     else:
         assert {type(side) for side in sides} == {FiniteLanguage} or any(
-            side.ends_itself for side in sides
+            side.facts.ends_itself for side in sides
         )
     texts = {VOCABULARY.decode(row) for row, _ in expected}
     for text in {VOCABULARY.decode(row) for row in [*shared, *random_rows(rng, 20)]}:
@@ -121,25 +121,29 @@ def test_random_grammars_have_in_common_what_larks_parsers_both_accept(tmp_path:
 def test_two_grammars_make_a_grammar_that_lookahead_and_healing_take(tmp_path: Path) -> None:
     first, second = words("/[ab]+/", tmp_path / "1"), words("/a+b*/ | /c+/", tmp_path / "2")
     both: Any = conjoin(first, second)
-    assert (both.kind, both.is_sound, both.max_tokens, both.lookahead) == (
+    assert (both.facts.kind, both.facts.is_sound, both.max_tokens, both.facts.lookahead) == (
         "grammar",
         False,
         None,
         None,
     )
     assert [both.accepts(t) for t in (b"aab", b"ba", b"c")] == [True, False, False]
-    assert both.metadata == first.metadata
+    assert both.facts.metadata == first.metadata
     assert both.member_text([97, 98]) == both.content(b"ab") == b"ab"
     assert both.annotations(b"ab") == {}
     rng = np.random.default_rng(1)
     assert_session_laws(both, [[97, 98], [97, 97]], rng, max_states=40)
     narrow = both.with_lookahead(0)
-    assert narrow.lookahead == 0
+    assert narrow.facts.lookahead == 0
     session = HealedConstraint(both, b"c").session()
     _, ids = session.allowed(session.start(1))
     assert {both.vocabulary.token_bytes[token] for token in ids} == {b"c"}
     denied: Any = deny(both, [b"a", b"aa"])
-    assert (denied.denied_unknown, denied.accepts(b"aa"), denied.accepts(b"ab")) == (0, False, True)
+    assert (denied.facts.denied_unknown, denied.accepts(b"aa"), denied.accepts(b"ab")) == (
+        0,
+        False,
+        True,
+    )
     assert_session_laws(denied, [[97, 98]], rng, max_states=40)
 
 
@@ -156,7 +160,7 @@ def test_dead_ends_that_are_near_are_left_out(tmp_path: Path) -> None:
     assert session.allowed(session.start(1))[1].tolist() == [ord("c")]
     walk = ConjunctionConstraint(first, second).session_for_texts()
     assert len(walk.allowed(walk.start(1))[1]) > 1
-    assert not both.is_sound
+    assert not both.facts.is_sound
 
 
 def test_dead_ends_that_are_far_are_possible_and_admitted(tmp_path: Path) -> None:
@@ -198,7 +202,7 @@ def test_speculation_counts_by_the_first_grammar() -> None:
     rows = make_set([(0, 1)], VOCABULARY)
     language = FiniteLanguage([b"ab"], VOCABULARY)
     both = ConjunctionConstraint(rows, language)
-    assert both.metadata == language.metadata
+    assert both.facts.metadata == language.facts.metadata
     session: Any = both.session()
     plain = language.session()
     assert session.speculation_keys(session.start(1)).tolist() == plain.start(1).tolist()
@@ -291,11 +295,11 @@ def test_a_set_too_large_to_walk_is_walked_with_the_other_at_run_time() -> None:
     exact, walked = conjoin(first, second), conjoin(first, second, max_steps=20)
     assert isinstance(exact, SetConstraint) and isinstance(walked, ConjunctionConstraint)
     assert outcomes(exact, 6) == outcomes(walked, 6)
-    assert (walked.kind, walked.max_tokens) == ("set", first.max_tokens)
+    assert (walked.facts.kind, walked.max_tokens) == ("set", first.max_tokens)
     text = VOCABULARY.decode(rows[20])
     assert walked.annotations(text) == exact.annotations(text) == {"entity_ids": ["x"]}
     smaller: Any = deny(walked, [text, b"nothing"])
-    assert (smaller.denied_unknown, smaller.accepts(text)) == (1, False)
+    assert (smaller.facts.denied_unknown, smaller.accepts(text)) == (1, False)
     assert outcomes(smaller, 6) == outcomes(deny(exact, [text]), 6)
     nested: Any = deny(ConjunctionConstraint(walked, second), [text])
     assert nested.accepts(text) is False and outcomes(nested, 6) == outcomes(smaller, 6)

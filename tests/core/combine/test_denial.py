@@ -50,8 +50,8 @@ def test_a_language_without_denied_texts_is_the_language_of_the_others(seed: int
     left = sorted(set(texts) - set(denied))
     constraint: Any = deny(FiniteLanguage(texts, VOCABULARY), denied)
     if denied:
-        assert constraint.denied_unknown == len(set(denied) - set(texts))
-    assert constraint.is_sound
+        assert constraint.facts.denied_unknown == len(set(denied) - set(texts))
+    assert constraint.facts.is_sound
     # Law 2 with it: where the language within is sound, so is what is left of it.
     assert_session_laws(constraint, map(spelled, left), rng)
 
@@ -93,7 +93,11 @@ def test_grammars_lose_denied_texts_in_every_tokenisation(pairs: Any) -> None:
     rng = np.random.default_rng(0)
     vocabulary = pairs.vocabulary
     constraint: Any = deny(pairs, DENIED)
-    assert (constraint.kind, constraint.is_sound, constraint.denied_unknown) == ("grammar", True, 2)
+    assert (constraint.facts.kind, constraint.facts.is_sound, constraint.facts.denied_unknown) == (
+        "grammar",
+        True,
+        2,
+    )
     members = [random_split(t, vocabulary, rng) for t in (b'{"a":2}', b'{"a":1,"b":2}')]
     assert_session_laws(constraint, members, rng, max_states=60)
     session, end = constraint.session(), vocabulary.eos_token_ids[0]
@@ -131,7 +135,7 @@ def test_long_denied_texts_are_followed_without_recursion(tmp_path: Path) -> Non
 
 def test_lookahead_and_healing_combine_with_denial(pairs: Any) -> None:
     naive: Any = deny(pairs, DENIED).with_lookahead(0)  # type: ignore[attr-defined]
-    assert naive.lookahead == 0
+    assert naive.facts.lookahead == 0
     assert_session_laws(naive, [], np.random.default_rng(1), max_states=40)
     healed = HealedConstraint(deny(pairs, DENIED), b'x{"')
     session = healed.session()
@@ -155,7 +159,7 @@ def test_sets_drop_rows_and_stay_sets() -> None:
     constraint = make_set([[1, 2], [1, 3], [4]], byte_vocabulary(9))
     smaller: Any = deny(constraint, [b"<4>", b"<5>"])
     assert (type(smaller), smaller.n_rows) == (type(constraint), 2)
-    assert smaller.denied_unknown == 1
+    assert smaller.facts.denied_unknown == 1
     assert deny(constraint, []) is constraint
 
 

@@ -325,7 +325,7 @@ def _check_law(constraint: BegunConstraint, expected: dict[tuple[int, ...], floa
     model = model_behind(constraint.read)
     samples = SAMPLERS["exact"]().draw(model, constraint, "", n=2000, rng=np.random.default_rng(1))
     assert {sample.exactness for sample in samples} == {"exact"}
-    assert all(sample.valid and sample.prefill == constraint.prefill for sample in samples)
+    assert all(sample.valid and sample.prefill == constraint.facts.prefill for sample in samples)
     assert g_test([tuple(sample.token_ids) for sample in samples], q) > 1e-4
     for sample in samples:
         assert sample.logprob == pytest.approx(math.log(expected[tuple(sample.token_ids)]))
@@ -400,7 +400,7 @@ def test_methods_that_force_nothing_have_all_of_it_in_the_prompt(
 ) -> None:
     cities = set_constraint(["Paris", "Paris, Texas", "Rome"], embedded_model.vocabulary)
     constraint = begin(cities, "Par", heal=False)
-    assert constraint.begun == b" Par"
+    assert constraint.facts.begun == b" Par"
     request = Request("What is the capital of France?", None, [0])
     prompt = [*embedded_model.encode_prompt(request.prompt), *constraint.read]
     samples = SAMPLERS["unconstrained"]().draw(

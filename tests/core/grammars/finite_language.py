@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.constraint import DEAD, DONE, Constraint, Session
+from cdec.core.constraint import DEAD, DONE, Constraint, Facts, Session
 from cdec.core.mask import allocate_mask, mask_words, pack_mask, unpack_mask
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.grammar_cases import random_split
@@ -97,15 +97,17 @@ class FiniteSession(Session):
 class FiniteLanguage(Constraint):
     """The constraint of these texts."""
 
-    kind = "grammar"
-    is_sound = True
-    has_speculation_keys = True
-    takes_bytes = True
+    facts = Facts(
+        kind="grammar",
+        is_sound=True,
+        has_speculation_keys=True,
+        takes_bytes=True,
+        metadata={"cdec.digest": "finite"},
+    )
 
     def __init__(self, texts: Iterable[bytes], vocabulary: Vocabulary) -> None:
         self.texts = frozenset(texts)
         self.vocabulary = vocabulary
-        self.metadata = {"cdec.digest": "finite"}
 
     def session(self, device: str = "cpu") -> FiniteSession:
         return FiniteSession(self.texts, self.vocabulary)

@@ -36,7 +36,7 @@ def test_every_token_obeys_the_laws_along_documents(
 ) -> None:
     load = workloads()[name]
     constraint = compiled(load["lark"], tmp_path, vocabulary, lexer=load["lexer"])
-    assert constraint.is_sound, constraint.metadata.get("cdec.sound_reason")
+    assert constraint.facts.is_sound, constraint.metadata.get("cdec.sound_reason")
     documents = [vocabulary.encode([text])[0] for text in load["docs"]]
     laws.assert_session_laws(
         constraint, documents, np.random.default_rng(3), walks=6, max_steps=40, max_states=60

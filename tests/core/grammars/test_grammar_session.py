@@ -219,8 +219,8 @@ def test_opened_grammar_masks_as_the_one_in_memory(compiled, tmp_path):
     vocabulary, path = byte_vocabulary(EXTRA), tmp_path / "g.arrow"
     write_artifact(path, "grammar", columns, metadata)
     opened = open_artifact(path, vocabulary=vocabulary)
-    assert isinstance(opened, Constraint) and opened.kind == "grammar"
-    assert opened.max_tokens is None and opened.is_sound == (metadata["cdec.sound"] == "1")
+    assert isinstance(opened, Constraint) and opened.facts.kind == "grammar"
+    assert opened.max_tokens is None and opened.facts.is_sound == (metadata["cdec.sound"] == "1")
     session = opened.session()
     inside = GrammarConstraint(arrays_from(columns), vocabulary, metadata).session()
     texts = [b"", b"["] if metadata["cdec.grammar"] == JSON else [b"", b"ab/c"]

@@ -16,6 +16,7 @@ from lark.indenter import PythonIndenter
 
 from cdec.compilers.grammars.compile import grammar_constraint
 from cdec.compilers.grammars.options import GrammarOptions
+from cdec.core.constraint import text_verdicts
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.grammars.errors import GrammarUndefinedError, GrammarUnsupportedError
 from cdec.core.grammars.indenter import Indenter
@@ -275,7 +276,7 @@ def test_the_indenter_is_that_of_lark() -> None:
 def test_states_are_described_without_the_blocks_above_them() -> None:
     constraint = constraint_of(SMALL, "python")
     text = b"if x:\n  x\n (x\n"
-    verdict = next(iter(constraint.verdicts([text])))
+    verdict = next(iter(text_verdicts(constraint, [text])))
     assert not verdict["valid"] and verdict["byte"] == text.index(b"(")
     assert "_INDENT" in verdict["stack"] and "_NEWLINE" in verdict["terminals"]
 
@@ -305,7 +306,7 @@ def test_what_an_indenter_cannot_read_is_refused(
 
 def test_an_artifact_records_its_indenter(tmp_path: Path) -> None:
     constraint = compiled(SMALL, tmp_path, indenter="columns=6")
-    assert not constraint.is_sound and "block" in constraint.metadata["cdec.sound_reason"]
+    assert not constraint.facts.is_sound and "block" in constraint.metadata["cdec.sound_reason"]
     assert json.loads(constraint.metadata["cdec.options"])["indenter"] == "columns=6"
     assert not accepts(constraint.session(), b"if x:\n       x\n")
     assert not constraint.accepts(b"if x:\n       x\n")

@@ -12,6 +12,7 @@ import pytest
 
 from cdec.compilers import schema_constraint
 from cdec.compilers.schemas.options import SchemaOptions
+from cdec.core.constraint import text_verdicts
 from cdec.core.errors import ArtifactInvalidError, LimitError
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.mask import allocate_mask
@@ -162,7 +163,7 @@ A_B = "/$defs/line/properties/a~1b"
 
 def refused(text: str, schema: Any = INVOICE) -> dict[str, Any]:
     constraint = schema_constraint(json.dumps(schema), byte_vocabulary())
-    (verdict,) = constraint.verdicts([text.encode()])
+    (verdict,) = text_verdicts(constraint, [text.encode()])
     assert not verdict["valid"]
     return verdict
 
@@ -335,7 +336,7 @@ def constraint_of(schema: Any, **options: Any) -> SchemaConstraint:
 
 def verdict_of(schema: Any, text: str, **options: Any) -> dict[str, Any]:
     made = constraint_of(schema, **options)
-    (said,) = made.verdicts([text.encode()])
+    (said,) = text_verdicts(made, [text.encode()])
     assert said["valid"] is made.accepts(text.encode())
     return said
 
@@ -444,5 +445,5 @@ def test_artifacts_from_before_there_was_the_option_hold_any_number() -> None:
     assert options.pop("numbers") == "any"
     metadata = dict(made.metadata) | {"cdec.options": json.dumps(options)}
     older = SchemaConstraint(made.arrays, made.vocabulary, metadata)
-    (said,) = older.verdicts([b"1e400"])
+    (said,) = text_verdicts(older, [b"1e400"])
     assert said["valid"] and older.accepts(b"1e400")

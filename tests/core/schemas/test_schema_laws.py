@@ -14,6 +14,7 @@ import pytest
 
 from cdec.core.artifacts.opened import open_artifact
 from cdec.core.artifacts.write import write_artifact
+from cdec.core.constraint import text_verdicts
 from cdec.core.schemas.program import OWN_STYLE, USUAL_ESCAPES, arrays_from
 from cdec.core.schemas.schema_constraint import SchemaConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -335,10 +336,10 @@ def test_an_artifact_opens_as_the_same_constraint(tmp_path: Path) -> None:
     path = tmp_path / "record.arrow"
     write_artifact(path, "schema", made.arrays._asdict(), metadata)
     opened = open_artifact(path)
-    assert isinstance(opened, SchemaConstraint) and opened.is_sound
+    assert isinstance(opened, SchemaConstraint) and opened.facts.is_sound
     for name, array in arrays_from(made.arrays._asdict())._asdict().items():
         np.testing.assert_array_equal(getattr(opened.arrays, name), array)
-    (verdict,) = opened.verdicts([b'{"a":x}'])
+    (verdict,) = text_verdicts(opened, [b'{"a":x}'])
     assert (verdict["valid"], verdict["byte"], verdict["column"]) == (False, 5, 6)
     assert opened.accepts(b'{"a":1}') is True, "the judge asks the schema, which allows all"
 

@@ -152,7 +152,9 @@ def test_arguments_of_the_wrong_shape_are_refused(device: str) -> None:
 def test_set_constraint_is_a_constraint() -> None:
     constraint: Constraint = make_set([[1, 2], [3]], byte_vocabulary(8))
     assert isinstance(constraint, Constraint)
-    assert constraint.kind == "set" and constraint.is_sound and constraint.max_tokens == 2
+    assert (
+        constraint.facts.kind == "set" and constraint.facts.is_sound and constraint.max_tokens == 2
+    )
 
 
 def test_members_that_cannot_end_are_refused() -> None:
@@ -297,7 +299,7 @@ def text_set(
 
 def test_member_text_is_cut_from_prefix_and_suffix() -> None:
     constraint = text_set([b"a", b"ab"], [b" <"], b">", suffix_bytes="3e")
-    assert constraint.ends_itself
+    assert constraint.facts.ends_itself
     assert constraint.member_text(ids_of(b" <ab>")) == b"ab"
     assert constraint.member_text(ids_of(b" <ab")) == b"ab"
     assert constraint.member_text(ids_of(b" ")) == b""
@@ -316,7 +318,7 @@ def test_content_needs_prefix_and_suffix() -> None:
 def test_end_ids_give_no_text() -> None:
     constraint = text_set([b"a"], [b" "], b"")
     assert constraint.member_text([*ids_of(b" a"), 7]) == b"a"
-    assert not constraint.ends_itself
+    assert not constraint.facts.ends_itself
 
 
 def test_leading_space_of_either_kind_is_cut() -> None:

@@ -98,7 +98,7 @@ def test_denied_texts_are_gone_and_unknown_ones_counted() -> None:
     vocabulary = byte_vocabulary(9)
     constraint = make_set([[1, 2], [1, 3], [4]], vocabulary)
     smaller = constraint.deny_texts([b"<1><3>", b"<7>", b"nothing"])
-    assert smaller.denied_unknown == 2 and smaller.n_rows == 2
+    assert smaller.facts.denied_unknown == 2 and smaller.n_rows == 2
     assert not smaller.accepts(b"<1><3>") and constraint.accepts(b"<1><3>")
     assert_session_laws(smaller, [[1, 2], [4]], np.random.default_rng(2))
     assert states_after(smaller.session(), [[1, 3]]).tolist() == [-1]
@@ -108,7 +108,7 @@ def test_denied_texts_are_normalised_as_the_members_were() -> None:
     vocabulary = Vocabulary(["\u00e9".encode(), b"e", b"\xff", b""], [3])
     constraint = make_set([[0], [1]], vocabulary, options={"normalize": "nfc"})
     smaller = constraint.deny_texts(["e\u0301".encode(), b"\xff"])
-    assert (smaller.denied_unknown, smaller.n_rows) == (1, 1)
+    assert (smaller.facts.denied_unknown, smaller.n_rows) == (1, 1)
     assert smaller.accepts(b"e")
 
 
@@ -179,7 +179,7 @@ def test_smaller_sets_nest() -> None:
     rows = [[1], [1, 2], [1, 3], [4], [4, 5]]
     constraint = make_set(rows, vocabulary)
     nested = constraint.candidates(["<1><2>", "<4>", "<4><5>"]).deny_texts([b"<4>", b"<1>"])
-    assert nested.denied_unknown == 1
+    assert nested.facts.denied_unknown == 1
     nested = nested.candidates(["<4><5>", "2"])
     assert rows_of(nested) == [[1, 2], [4, 5]]
     assert nested.annotations(b"<4><5>") == {"entity_ids": ["5"]}

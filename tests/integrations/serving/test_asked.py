@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from cdec.compilers import grammar_constraint, regex_constraint, set_constraint
 from cdec.core import Constraint, Vocabulary, allocate_mask
 from cdec.core.combine.denial import deny
-from cdec.core.constraint import DEAD, DONE
+from cdec.core.constraint import DEAD, DONE, text_verdicts
 from cdec.core.errors import (
     CdecError,
     ConfigError,
@@ -313,7 +314,7 @@ def test_what_an_engine_writes_is_what_check_accepts_and_records_show_without_th
                 state = rows.after([text], state, torch.tensor(tokens[-1:]))
             written.add(vocabulary.decode(tokens))
         assert any(b" " in each[:2] for each in written)
-        for each, verdict in zip(written, constraint.verdicts(written), strict=True):
+        for each, verdict in zip(written, text_verdicts(constraint, written), strict=True):
             assert verdict["valid"] and verdict["text"] in CITIES, each
             assert constraint.content(each) == verdict["text"].encode()
 
@@ -393,10 +394,7 @@ def test_a_text_that_gets_stuck_is_said_in_the_log(
     rows = BatchMatcher(torch.device("cpu"), vocabulary.eos_token_ids[0])
     words = grammar_constraint('start: "a" "b"', vocabulary)
 
-    class Unsound(type(words)):  # type: ignore[misc]
-        is_sound = False
-
-    words.__class__ = Unsound
+    vars(words)["facts"] = dataclasses.replace(words.facts, is_sound=False)
     text = rows.opened(words)
     with caplog.at_level(logging.WARNING):
         rows.masks(vocabulary.width, [text, text], rows.states([text.start, DONE]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from cdec.core import CdecError
 from cdec.core.combine.wrapped import WrappedConstraint
-from cdec.core.constraint import DEAD, Constraint, Session
+from cdec.core.constraint import DEAD, Constraint, Facts, Session
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.learning.rounds import Rounds
@@ -192,11 +193,13 @@ class StuckSession(WrappedSession):
 class StuckConstraint(WrappedConstraint):
     """A set whose masks promise more than there is: some prefixes have no completion."""
 
-    is_sound = False
-
     def __init__(self, inner: Constraint, stuck: Sequence[Row]) -> None:
         super().__init__(inner)
         self._rows = stuck
+
+    @cached_property
+    def facts(self) -> Facts:
+        return self._facts_within(is_sound=False)
 
     def session(self, device: str = "cpu") -> StuckSession:
         inner = self.inner.session(device)

@@ -338,8 +338,8 @@ def test_texts_of_restricted_sets_and_of_forced_parts_are_spelt_whole() -> None:
     class Forced(WrappedConstraint):
         """A constraint that says what stands around its texts, and has no tokens for them."""
 
-        def whole_text(self, text: bytes) -> bytes:
-            return b"<" + text + b">"
+        def whole_texts(self, text: bytes, *, any_text: bool = False) -> list[bytes]:
+            return [b"<" + text + b">"] if any_text else super().whole_texts(text)
 
         def token_ids_of(self, text: bytes) -> list[int] | None:
             return None

@@ -20,6 +20,7 @@ from cdec.compilers import GrammarLimits, GrammarOptions, compile_regex, regex_c
 from cdec.core.artifacts.opened import open_artifact
 from cdec.core.combine.conjunction import conjoin
 from cdec.core.combine.denial import deny
+from cdec.core.constraint import text_verdicts
 from cdec.core.errors import (
     EmptySetError,
     EncodingError,
@@ -177,7 +178,7 @@ def vocabulary() -> Vocabulary:
 
 
 def _members(constraint: Any, texts: list[str]) -> list[str]:
-    said = constraint.verdicts([text.encode() for text in texts])
+    said = text_verdicts(constraint, [text.encode() for text in texts])
     return [text for text, verdict in zip(texts, said, strict=True) if verdict["valid"]]
 
 
@@ -214,7 +215,7 @@ def test_random_regexes_compile_to_what_they_match(pattern: str) -> None:
         assert wanted == []
         return
     assert _members(constraint, SHORT_TEXTS) == wanted
-    assert constraint.is_sound
+    assert constraint.facts.is_sound
     members, rng = [[*text.encode()] for text in wanted[:3]], np.random.default_rng(1)
     assert_session_laws(
         constraint, members, rng, devices=["cpu"], walks=2, max_steps=6, max_states=10

@@ -102,7 +102,7 @@ def test_counted_repetitions_are_loops_that_allow_the_same(
     counted, written = both(source, tmp_path, monkeypatch)
     assert len(counted.arrays.loop_row) and not len(written.arrays.loop_row)
     assert count_states(counted.arrays) >= len(written.arrays.live_row)
-    assert counted.is_sound == written.is_sound
+    assert counted.facts.is_sound == written.facts.is_sound
     assert_same_masks(counted, written, np.random.default_rng(1))
 
 

@@ -96,7 +96,7 @@ def test_a_text_that_would_lead_nowhere_is_shown(source: str, example: bytes) ->
 
 def test_bytes_of_a_longer_terminal_that_the_parser_refuses_are_not_allowed() -> None:
     constraint = made(ISSUE)
-    assert constraint.is_sound
+    assert constraint.facts.is_sound
     session = constraint.session("cpu")
     after = {
         text: {VOCABULARY.token_bytes[t] for t in session.allowed(walk(session, text.encode()))[1]}
@@ -115,7 +115,7 @@ def test_every_allowed_token_has_a_completion(name: str, lexer: str) -> None:
     except CdecError as error:
         assert (lexer, error.code) == ("basic", "E_EMPTY_LANGUAGE")
         return
-    assert constraint.is_sound
+    assert constraint.facts.is_sound
     if lexer == "contextual":
         assert constraint.metadata["cdec.sound_reason"].startswith(LEFT_OUT)
     assert_left_out(constraint, source, lexer, letters, 5)
@@ -136,7 +136,7 @@ def test_random_grammars_lose_no_text_and_keep_no_dead_end(lexer: str) -> None:
         except CdecError as error:
             assert error.code == "E_EMPTY_LANGUAGE", source
             continue
-        assert constraint.is_sound, source
+        assert constraint.facts.is_sound, source
         if constraint.metadata["cdec.sound_reason"].startswith(LEFT_OUT):
             compared += 1
             assert_left_out(constraint, source, lexer, "abcé", 4)
@@ -148,7 +148,7 @@ def test_what_is_too_large_to_tell_apart_is_said_to_be_unproved(
 ) -> None:
     monkeypatch.setattr(split, "MAX_STATES", 3)
     constraint = made(ISSUE)
-    assert not constraint.is_sound
+    assert not constraint.facts.is_sound
     assert "not left out: more than 3 states" in constraint.metadata["cdec.sound_reason"]
     assert accepts(constraint.session("cpu"), b"s:ab and cd ef")
 
@@ -160,7 +160,7 @@ def test_a_byte_without_a_token_matters_where_no_other_does(pattern: str, is_sou
     vocabulary = Vocabulary(tokens, [end], [end], name="no b")
     source = f'start: "x" A | "y" A "a" "?"\nA: /{pattern}/\n'
     constraint = grammar_constraint(source, vocabulary, lexer="contextual", max_whitespace=None)
-    assert constraint.is_sound == is_sound
+    assert constraint.facts.is_sound == is_sound
     assert constraint.metadata["cdec.sound_reason"].startswith(
         LEFT_OUT if is_sound else "soundness unproved: tokens can run out inside A"
     )
@@ -245,7 +245,7 @@ def check(constraint: Any, full: Any) -> None:
     texts = [text.encode() for text in texts_over(LETTERS, _LONGEST)]
     wanted = {t for t in texts if len(t) <= _LONGEST and spellable(t, constraint.vocabulary)}
     assert complete == {text for text in wanted if accepts(whole, text)}
-    if constraint.is_sound:
+    if constraint.facts.is_sound:
         ordinary = np.flatnonzero(constraint.vocabulary.byte_lengths)
         for text, own in states.items():
             assert all(completes(session, state, ordinary) for state in own), text
@@ -261,7 +261,7 @@ def compared(rng: np.random.Generator, make: Callable[[Vocabulary], Any]) -> tup
         assert error.code in REFUSED, error.message
         return 0, 0
     check(constraint, full)
-    return 1, constraint.is_sound
+    return 1, constraint.facts.is_sound
 
 
 @pytest.mark.parametrize("lexer", ["contextual", "basic", "dynamic"])
@@ -309,8 +309,8 @@ def test_a_terminal_without_texts_is_refused_and_one_of_the_empty_text_is_not() 
     with pytest.raises(UntokenizableError):
         regex_constraint("a4+", toy)
     assert reached(regex_constraint("4*", toy).session("cpu"), toy).keys() == {b""}
-    assert regex_constraint("4{0,60000}a", toy).is_sound
-    assert regex_constraint("(4|a){0,60000}b", toy).is_sound
+    assert regex_constraint("4{0,60000}a", toy).facts.is_sound
+    assert regex_constraint("(4|a){0,60000}b", toy).facts.is_sound
 
 
 def test_bytes_within_longer_tokens_are_part_of_the_language() -> None:

@@ -18,6 +18,7 @@ from cdec.compilers import compile_schema, grammar_constraint, schema_constraint
 from cdec.compilers.schemas.typed.kinds import is_type, schema_of, value_parser
 from cdec.compilers.schemas.typed.standard import standard_schema, standard_value
 from cdec.core import open_artifact
+from cdec.core.constraint import text_verdicts
 from cdec.core.errors import DataError, UsageError
 from cdec.core.schemas.validity import parser_of
 from tests.laws.grammar_cases import byte_vocabulary
@@ -163,13 +164,13 @@ def test_types_are_told_from_schemas() -> None:
 def test_samples_texts_are_values_of_the_type(tmp_path: Path) -> None:
     vocabulary = byte_vocabulary()
     constraint = schema_constraint(Node, vocabulary)
-    assert constraint.reader('{"name": "a"}') == Node("a")
-    assert schema_constraint({"const": [1]}, vocabulary).reader("[1]") == [1]
+    assert constraint.facts.reader('{"name": "a"}') == Node("a")
+    assert schema_constraint({"const": [1]}, vocabulary).facts.reader("[1]") == [1]
     path = tmp_path / "node.arrow"
     compile_schema(Node, vocabulary, path)
     opened = open_artifact(path, vocabulary=vocabulary)
-    (verdict,) = opened.verdicts([b'{"name": "a", "below": [{"name": "b"}]}'])
+    (verdict,) = text_verdicts(opened, [b'{"name": "a", "below": [{"name": "b"}]}'])
     assert verdict["valid"] is True
-    assert typed(opened, Node).reader('{"name": "a"}') == Node("a")
+    assert typed(opened, Node).facts.reader('{"name": "a"}') == Node("a")
     with pytest.raises(UsageError):
         typed(grammar_constraint('start: "a"', vocabulary), Node)

@@ -38,6 +38,7 @@ from cdec.compilers.schemas.typed.standard import standard_schema
 from cdec.core import open_artifact
 from cdec.core.artifacts.opened import KINDS
 from cdec.core.artifacts.read import verify_bytes
+from cdec.core.constraint import text_verdicts
 from cdec.core.models.tabular import TabularModel
 from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED
 from cdec.core.schemas.schema_constraint import SchemaConstraint
@@ -84,7 +85,7 @@ def test_every_text_of_the_masks_is_read(name: str) -> None:
     constraint, read = _constraint(name), value_parser(TYPES[name][0])
     judge = parser_of(constraint.metadata["cdec.schema"], numbers="finite")
     assert judge is not None
-    assert [item["reason"] for item in constraint.unenforced] == [
+    assert [item["reason"] for item in constraint.facts.unenforced] == [
         *([_LEFT[name]] if name in _LEFT else [])
     ]
     texts = _walked(constraint, name.encode())
@@ -100,7 +101,7 @@ def test_what_the_type_writes_is_allowed(name: str) -> None:
     kind, values = TYPES[name]
     adapter = pydantic.TypeAdapter(kind)
     texts = [adapter.dump_json(value, by_alias=True) for value in values]
-    for text, verdict in zip(texts, _constraint(name).verdicts(texts), strict=True):
+    for text, verdict in zip(texts, text_verdicts(_constraint(name), texts), strict=True):
         assert verdict["valid"] and verdict.get("written", True), (text, verdict)
 
 
@@ -109,7 +110,7 @@ def test_random_values_are_allowed(name: str) -> None:
     kind, draw = RANDOM[name]
     rng, adapter = Random(name), pydantic.TypeAdapter(kind)
     texts = [adapter.dump_json(draw(rng)) for _ in range(heavy_or(30, 400))]
-    for text, verdict in zip(texts, _made(kind).verdicts(texts), strict=True):
+    for text, verdict in zip(texts, text_verdicts(_made(kind), texts), strict=True):
         assert verdict["valid"] and verdict.get("written", True), (text, verdict)
 
 
@@ -216,7 +217,7 @@ def _allowed(kind: Any, texts: list[str]) -> list[bool]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         constraint = schema_constraint(kind, VOCABULARY)
-    return [each["valid"] for each in constraint.verdicts([text.encode() for text in texts])]
+    return [each["valid"] for each in text_verdicts(constraint, [text.encode() for text in texts])]
 
 
 @pytest.mark.parametrize(
@@ -266,14 +267,16 @@ def test_validators_are_named_as_not_enforced(tmp_path: Path) -> None:
     said = " ".join(str(each.message) for each in found)
     assert "/properties/number: masks do not enforce Even.is_even" in said
     assert "the type: masks do not enforce Even.is_small" in said
-    assert {(item["path"], item["reason"]) for item in constraint.unenforced} == {
+    assert {(item["path"], item["reason"]) for item in constraint.facts.unenforced} == {
         ("/$defs/Even/properties/number/x-cdec-unenforced", "Even.is_even"),
         ("/x-cdec-unenforced", "Even.is_small"),
     }
     path = tmp_path / "even.arrow"
     report = compile_schema(Even, VOCABULARY, path)
     assert [notice.code for notice in report.notices] == ["W_TYPE_UNENFORCED"] * 2
-    assert open_artifact(path, vocabulary=VOCABULARY).unenforced == constraint.unenforced
+    assert (
+        open_artifact(path, vocabulary=VOCABULARY).facts.unenforced == constraint.facts.unenforced
+    )
     assert not verify_schema(verify_bytes(path.read_bytes(), KINDS)).differing
 
 
@@ -310,9 +313,9 @@ def test_a_text_that_the_type_refuses_is_not_valid_and_has_no_value() -> None:
     with pytest.warns(UserWarning):
         constraint = schema_constraint(Even, VOCABULARY)
     texts = [b'{"number": 2}', b'{"number": 3}', b'{"number": 102}']
-    assert [verdict["valid"] for verdict in constraint.verdicts(texts)] == [True] * 3
+    assert [verdict["valid"] for verdict in text_verdicts(constraint, texts)] == [True] * 3
     assert [constraint.accepts(text) for text in texts] == [True, False, False]
-    samples = [a_sample(text=text.decode(), reader=constraint.reader) for text in texts]
+    samples = [a_sample(text=text.decode(), reader=constraint.facts.reader) for text in texts]
     assert [sample.parsed for sample in samples] == [Even(number=2), None, None]
 
 
@@ -331,7 +334,7 @@ def test_draws_that_the_type_refuses_are_not_valid_and_have_no_value() -> None:
     for each in samples:
         assert each.parsed == {"1": 1, "3": 3}.get(each.text)
         assert each.valid is (each.text != "2")
-        assert "odd" in each.unenforced[0]["reason"]
+        assert "odd" in each.facts.unenforced[0]["reason"]
 
 
 def test_the_day_of_past_and_future_is_told() -> None:
@@ -349,7 +352,7 @@ def test_a_type_whose_schema_says_all_of_it_is_compiled_without_a_warning() -> N
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         constraint = schema_constraint(Plain, VOCABULARY)
-    assert constraint.unenforced == []
+    assert constraint.facts.unenforced == []
 
 
 def test_the_schema_of_a_type_stays_one_that_others_read() -> None:
@@ -392,4 +395,4 @@ def test_the_artifact_of_a_type_reads_its_samples_again(tmp_path: Path) -> None:
     path = tmp_path / "decimal.arrow"
     compile_schema(Decimal, VOCABULARY, path)
     opened = typed(open_artifact(path, vocabulary=VOCABULARY), Decimal)
-    assert opened.reader('"1.50"') == Decimal("1.50")
+    assert opened.facts.reader('"1.50"') == Decimal("1.50")

@@ -272,7 +272,7 @@ def plain_engine(constraint: GrammarConstraint) -> PlainEngine:
         constraint.arrays,
         constraint.lexer == "dynamic",
         constraint.vocabulary.eos_token_ids,
-        constraint.lookahead,
+        constraint.facts.lookahead,
     )
 
 
@@ -291,7 +291,7 @@ def session_with(constraint: GrammarConstraint, **engine_options: Any) -> Gramma
         constraint.arrays,
         general=constraint.lexer == "dynamic",
         end_ids=constraint.vocabulary.eos_token_ids,
-        lookahead=constraint.lookahead,
+        lookahead=constraint.facts.lookahead,
         **engine_options,
     )
     return GrammarSession(engine, constraint.vocabulary.width)
