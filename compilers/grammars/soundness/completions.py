@@ -23,6 +23,7 @@ from cdec.compilers.grammars.soundness.lookahead import (
     TerminalInContext,
 )
 from cdec.compilers.grammars.states import Numbering
+from cdec.core.errors import LimitError
 
 Way = tuple[int, int]
 """A rule, and how many symbols of it are on the stack: from the state in question downwards."""
@@ -37,6 +38,8 @@ _Head = tuple[int, int, int]
 reduction and letter, ``_LETTER``; or such a state and number of a large set, ``_CROWD``."""
 _MANY = 24
 """Letters that are looked up one by one; of more, their union is a head of its own."""
+_MAX_WAYS = 4_000_000
+"""Ways that may be taken over from one state to the one below, half a microsecond each."""
 _ROUNDS = 3
 _MAX_RIVALS = 40
 """Letters of one terminal that are compared with each other."""
@@ -67,6 +70,7 @@ class Completions:
         """
         self._letters = letters
         self._end = len(letters)
+        self._taken_over = 0
         self._letter_sets = Numbering[int]()
         # Boundaries of one state that the same letters can follow are one head.
         self._sets = {
@@ -115,6 +119,17 @@ class Completions:
         for state in states:
             for target in [*self.shifts[state].values(), *self.gotos[state].values()]:
                 self.predecessors[target].append(state)
+
+    def take_over(self, ways: Ways) -> Ways:
+        """Count ways that a state takes over from the one above, and return them.
+
+        Raises:
+            LimitError: There are too many.
+        """
+        self._taken_over += len(ways)
+        if self._taken_over > _MAX_WAYS:
+            raise LimitError(f"more than {_MAX_WAYS:,} ways on to look at", limit="max_states")
+        return ways
 
     def of(self, boundary: Boundary) -> Ways:
         """Return the ways of a boundary."""
@@ -239,7 +254,7 @@ class _Closure:
 
     def add_ways(self, above: Ways) -> None:
         """Take over the ways of the state right above, which they pop."""
-        for way, letters in above.items():
+        for way, letters in self._all.take_over(above).items():
             rule, symbols = way
             if way == ACCEPT:
                 self.add_way(way, letters)

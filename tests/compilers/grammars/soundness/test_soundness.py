@@ -13,6 +13,7 @@ from cdec.compilers.grammars.definition import Grammar, Lexer, Rule, Terminal
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.parser.tables import build_tables
 from cdec.compilers.grammars.scanner.competition import find_contexts
+from cdec.compilers.grammars.soundness import completions
 from cdec.compilers.grammars.soundness import decide as deciding
 from cdec.compilers.grammars.soundness.decide import Soundness, decide
 from cdec.core.grammars.errors import GrammarConflictError
@@ -95,6 +96,14 @@ def test_what_is_not_proved_is_said_to_be_unproved() -> None:
     assert found.empty is False
     assert not found.is_sound
     assert found.reason.startswith("soundness unproved: ")
+
+
+def test_a_proof_ends_where_states_have_too_many_ways_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A chain of 1,000 ambiguous rules has 70 million, and was looked at for half an hour.
+    monkeypatch.setattr(completions, "_MAX_WAYS", 3)
+    found, _ = decided(sorted_terminals('start: "x" A | "y" A "a" "!"\nA: /a+/'))
+    assert found.empty is None
+    assert found.reason == "soundness unproved: more than 3 ways on to look at"
 
 
 def test_a_character_that_two_terminals_begin_is_no_way_out() -> None:
