@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from cdec.cli.frame.declaration import (
@@ -234,17 +234,16 @@ def _checked(key: str, value: Any, expected: Any, path: Path) -> Any:
     matched, converted = _match(value, expected)
     if matched:
         return converted
+    said, examples = zip(*map(_described, _alternatives(expected)), strict=True)
     raise ConfigError(
-        f"{path}: {key!r} is {value!r}, expected {_describe(expected)}",
-        hint=f"write for example `{key} = {_example(expected)}`",
+        f"{path}: {key!r} is {value!r}, expected {' or '.join(said)}",
+        hint=f"write for example `{key} = {examples[0]}`",
         key=key,
     )
 
 
-def _alternatives(expected: Any) -> list[Any]:
-    if get_origin(expected) in (Union, UnionType):
-        return [part for part in get_args(expected) if part is not NoneType]
-    return [expected]
+def _alternatives(expected: Any) -> tuple[Any, ...]:
+    return get_args(expected) if get_origin(expected) in (Union, UnionType) else (expected,)
 
 
 def _match(value: Any, expected: Any) -> tuple[bool, Any]:
@@ -278,26 +277,21 @@ def _match(value: Any, expected: Any) -> tuple[bool, Any]:
     return isinstance(value, expected), value
 
 
-def _describe(expected: Any) -> str:
-    names = []
-    for part in _alternatives(expected):
-        if get_origin(part) is Literal:
-            names.append("one of " + ", ".join(map(repr, get_args(part))))
-        elif get_origin(part) is list:
-            names.append("a list of strings")
-        elif get_origin(part) is tuple:
-            names.append(f"a list of {len(get_args(part))} strings")
-        else:
-            words = {bool: "true or false", int: "an integer", float: "a number"}
-            words[NumberOrWord] = "a number or a word"
-            names.append(words.get(part, "a string"))
-    return " or ".join(names)
+def _described(kind: Any) -> tuple[str, str]:
+    """Return what a value of a type is, and an example of one."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, parts)), f'"{parts[0]}"'
+    if origin is list:
+        return "a list of strings", '"..."'
+    if origin is tuple:
+        return f"a list of {len(parts)} strings", "[" + ", ".join(['"..."'] * len(parts)) + "]"
+    return _SAID.get(kind, ("a string", '"..."'))
 
 
-def _example(expected: Any) -> str:
-    part = _alternatives(expected)[0]
-    if get_origin(part) is Literal:
-        return f'"{get_args(part)[0]}"'
-    if get_origin(part) is tuple:
-        return "[" + ", ".join('"..."' for _ in get_args(part)) + "]"
-    return {bool: "true", int: "4", float: "1.0"}.get(part, '"..."')
+_SAID: Mapping[Any, tuple[str, str]] = {
+    bool: ("true or false", "true"),
+    int: ("an integer", "4"),
+    float: ("a number", "1.0"),
+    NumberOrWord: ("a number or a word", '"..."'),
+}
