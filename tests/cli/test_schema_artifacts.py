@@ -39,7 +39,7 @@ def uniform() -> TabularModel:
 @pytest.fixture(autouse=True)
 def _model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "open_model", lambda options: uniform())
-    monkeypatch.setattr(draft, "_load", lambda *arguments: uniform())
+    monkeypatch.setattr(draft.Draft, "_load", lambda *arguments: uniform())
 
 
 @pytest.fixture
