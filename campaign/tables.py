@@ -15,7 +15,7 @@ from campaign.mutants import damaged
 from cdec.core.errors import CdecError
 from cdec.data.entities.source import read_entities
 from cdec.data.prompts.read import BadRecord, read_prompts
-from tests.data.prompts.test_table_bombs import (
+from tests.data.rows.test_table_bombs import (
     in_arrow,
     in_one_list,
     in_parquet,

@@ -129,7 +129,7 @@ def check(options: Options, run: Run) -> int:
     Raises:
         UsageError: An option that this kind of artifact has no use for.
     """
-    from cdec.data.input.count import count_records
+    from cdec.data.rows.count import count_records
 
     total = None if options.whole else count_records(options.input)
     with run.console.stage(f"opening {options.artifact}") as progress:

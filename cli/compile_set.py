@@ -136,8 +136,8 @@ class _Job(Job):
     def compile(self) -> SetReport:
         """Read and compile; the report has the notices of both."""
         from cdec.compilers.sets.compile import compile_set, compile_token_set
-        from cdec.data.input.count import count_records
         from cdec.data.input.source import SourceStats
+        from cdec.data.rows.count import count_records
 
         options, run, made = self.options, self.run, self.made_from
         total = count_records(options.source)

@@ -21,7 +21,7 @@ from cdec.cli.runs.tokenizer import loading
 if TYPE_CHECKING:
     from cdec.core.errors import CdecError
     from cdec.data.prompts.record import BadRecord
-    from cdec.data.prompts.text_records import TextRecord
+    from cdec.data.prompts.texts import TextRecord
     from cdec.integrations.records.tasks import Task
     from cdec.samplers.scoring.retokenize import Retokenized
 
@@ -74,9 +74,9 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
     """Carry out one run; returns the exit status."""
     from cdec.cli.runs import models
     from cdec.cli.runs.loop import Loop, arriving
-    from cdec.data.input.count import count_records
     from cdec.data.input.source import SourceStats
-    from cdec.data.prompts.text_records import read_texts
+    from cdec.data.prompts.texts import read_texts
+    from cdec.data.rows.count import count_records
     from cdec.integrations.records.tasks import batches
     from cdec.samplers.scoring.retokenize import Retokenizer
 

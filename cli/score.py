@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.data.input.source import InputLimits, SourceStats
     from cdec.data.prompts.record import BadRecord, PromptRecord
-    from cdec.data.prompts.score_records import ScoreRecord
+    from cdec.data.prompts.texts import ScoreRecord
     from cdec.samplers.scoring.score import Score, ScoreRequest
 
 
@@ -123,8 +123,8 @@ def execute(options: Options, run: Run) -> int:
       cdec sample -a set.arrow -i q.jsonl | cdec score -a set.arrow --prompts q.jsonl
       cdec score -m gpt2 -i texts.txt --prompt "A text: " --no-end | jq .perplexity
     """
-    from cdec.data.input.count import count_records
     from cdec.data.input.source import SourceStats
+    from cdec.data.rows.count import count_records
 
     refuse_revision(options.loading.model, run.typed)
     named, options = options.artifact, with_found_artifact(options, run)
@@ -364,7 +364,7 @@ def _share_bounds(one: Task, other: Task) -> bool:
 def _records(
     options: Options, limits: InputLimits, stats: SourceStats
 ) -> Iterator[ScoreRecord | BadRecord]:
-    from cdec.data.prompts.score_records import read_scored
+    from cdec.data.prompts.texts import read_scored
 
     return read_scored(
         options.texts.input,

@@ -1,9 +1,9 @@
 """Bytes in and out: inputs, entity lists, prompt records, output records, shipped files.
 
-Read ``input`` first, which opens and limits every input, ``tables``, then ``entities``, ``prompts``
-and ``output``; ``ids`` tells records apart, ``suffixes`` says how tables are called, ``near``
-which name was meant, ``assets`` finds what ships with the package. Names are imported on first use,
-so that ``import cdec.data`` costs nothing.
+Read ``input`` first, which opens and limits every input, ``rows``, which reads every format, then
+``entities``, ``prompts`` and ``output``; ``ids`` tells records apart, ``near`` which name was
+meant, ``assets`` finds what ships with the package. Names are imported on first use, so that
+``import cdec.data`` costs nothing.
 """
 
 from __future__ import annotations

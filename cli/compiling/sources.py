@@ -146,7 +146,7 @@ def hash_of_source(source: str, limits: InputLimits) -> str:
         CdecError: It cannot be read, or is too long.
     """
     from cdec.data.input.source import SourceStats, hash_whole
-    from cdec.data.tables.dataset import files_of
+    from cdec.data.rows.dataset import files_of
 
     digest = hashlib.sha256()
     stats = SourceStats(digest=digest)

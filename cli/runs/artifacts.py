@@ -19,7 +19,7 @@ from cdec.core.errors import (
     UsageError,
 )
 from cdec.core.progress import Progress, silent
-from cdec.data.suffixes import PARQUET
+from cdec.data.rows.formats import FORMATS
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -208,7 +208,7 @@ def read_artifact(path: Place, copy: bool = False, *, progress: Progress = silen
 
 
 _COMPILING = {
-    **dict.fromkeys((".txt", ".jsonl", ".csv", ".tsv", *PARQUET), "compile-set"),
+    **dict.fromkeys((".txt", ".jsonl", ".csv", ".tsv", *FORMATS["parquet"].endings), "compile-set"),
     **dict.fromkeys((".lark", ".ebnf", ".gbnf"), "compile-grammar"),
     ".json": "compile-schema",
 }

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from cdec.data.input.source import InputLimits, SourceStats
     from cdec.data.prompts.names import OtherFields
     from cdec.data.prompts.read import BadRecord, PromptRecord
-    from cdec.data.prompts.score_records import ScoreRecord
     from cdec.data.prompts.templates import PromptTemplate
+    from cdec.data.prompts.texts import ScoreRecord
     from cdec.integrations.openai_batch.body import Asking
 
 _OPENED = 16
@@ -77,11 +77,11 @@ class Prompts:
             EncodingError, LimitError: The file of a prompt is no UTF-8, or too long.
             UsageError: A prompt or the template is malformed.
         """
-        from cdec.data.input.count import count_all
         from cdec.data.input.source import SourceStats
         from cdec.data.prompts.names import OtherFields
         from cdec.data.prompts.places import input_files
         from cdec.data.prompts.templates import read_template
+        from cdec.data.rows.count import count_all
 
         stats = SourceStats()
         texts = [typed_prompt(text, stats) for text in options.prompt]
@@ -107,7 +107,7 @@ class Prompts:
             DuplicateIdError: Two records of a file name one id.
             CdecError: The file cannot be read.
         """
-        from cdec.data.prompts.entries import can_repeat
+        from cdec.data.rows.formats import can_repeat
 
         records = self._read()
         if self.texts or not all(map(can_repeat, self.sources)):

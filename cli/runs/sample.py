@@ -312,7 +312,7 @@ def finished_status(plan: Plan, files: Files, config: Mapping[str, object], run:
 def _again(prompts: Prompts) -> Prompts | None:
     """Return the same input with counts and notices of its own; None where it is read once."""
     from cdec.data.input.source import SourceStats
-    from cdec.data.prompts.entries import can_repeat
+    from cdec.data.rows.formats import can_repeat
 
     # subtle: the records of stdin have been begun, and it has one place where it stands.
     if "-" in prompts.sources or not all(map(can_repeat, prompts.sources)):

@@ -1,5 +1,5 @@
-"""Entity lists: one reader a format, and what picks the reader.
+"""Entity lists: what is asked of an input's rows, and the entities that they hold.
 
-Read ``source``, ``request``, then one of ``text``, ``jsonl``, ``csv``, ``parquet``, ``arrow``.
-Others import ``source``.
+Read ``request`` and ``source``; ``table_cells`` takes entities from whole columns. Others import
+``source``.
 """

@@ -1,35 +1,31 @@
-"""Reads the entities of a set, with the reader of their format."""
+"""Entities of a set, taken from the rows of an input of any format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Literal, TypeVar
 
-from cdec.core.errors import UsageError
+from cdec.core.errors import CdecError, DataError, EncodingError, FieldError, JsonError, UsageError
 from cdec.core.sets.entities import EntityBatch, TokenBatch
-from cdec.data.entities.request import BadLines, EntityRequest
-from cdec.data.input.decompress import SUFFIXES
+from cdec.data.entities.request import TEXT, BadLines, EntityRequest
+from cdec.data.input.json_text import parse_json
+from cdec.data.input.lines import LineBlock, decode_line, numbered_lines
 from cdec.data.input.source import ENTITY_LIMITS, InputLimits, Source, SourceStats, source_name
-from cdec.data.tables.dataset import is_dataset
+from cdec.data.near import near_hint
+from cdec.data.rows.csv import CsvRows
+from cdec.data.rows.formats import FORMATS, format_by_name
+from cdec.data.rows.row import Row, Rows
+from cdec.data.rows.tables import TableRows
+from cdec.data.rows.text import LineRows
 
 Format = Literal["auto", "text", "json", "jsonl", "csv", "parquet", "arrow"]
-
-_EXTENSIONS: dict[str, Format] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
-
 BatchT = TypeVar("BatchT")
+
+_BATCH = 1 << 14
+_CSV_SAMPLE_LINES = 20
+_HEADER_CELL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 
 
 def read_entities(
@@ -66,36 +62,33 @@ def read_entities(
         millions a second, in memory of a few MiB.
 
     Raises:
-        UsageError: ``field`` with a text source, ``no_header`` with what is no CSV, a Parquet file
-            that is no file.
-        InputMissingError, EncodingError, LineTooLongError, JsonError, FieldError, LimitError,
-        DataError: What the source holds, at its first step or later.
+        UsageError: ``field`` with a text source, ``no_header`` with no CSV, Parquet from a pipe.
+        DataError, InputMissingError, LimitError: What the source holds, at its first step or later.
     """
     chosen = _format_of(source, format, field or id_field)
-    if chosen == "text" and (field or id_field):
+    if chosen == TEXT and (field or id_field):
         raise UsageError(
             f"{source_name(source)} is read as text lines, which have no field"
             f" {field or id_field!r}",
             hint="say `format` jsonl, csv, parquet or arrow",
         )
-    if no_header and chosen != "csv":
+    if no_header and not (chosen in FORMATS and FORMATS[chosen].is_csv):
         raise UsageError(
             f"{source_name(source)} is read as {chosen}; `no_header` is about CSV and TSV",
             hint="leave it out, or say `format` csv",
         )
     request = EntityRequest(
-        source=source,
-        name=source_name(source),
-        field=field or ("1" if no_header else None),
-        id_field=id_field,
-        bad_lines=bad_lines,
-        limits=limits,
-        stats=stats if stats is not None else SourceStats(),
-        no_header=no_header,
-        is_csv=chosen == "csv",
-        tabs=isinstance(source, str | Path) and _extension(source) == ".tsv",
+        source,
+        source_name(source),
+        chosen,
+        field or ("1" if no_header else None),
+        id_field,
+        no_header,
+        bad_lines,
+        limits,
+        stats if stats is not None else SourceStats(),
     )
-    return _finishing(_reader(chosen)(request), request)
+    return _finishing(_entities(request), request)
 
 
 def read_token_rows(
@@ -114,65 +107,29 @@ def read_token_rows(
         stats: Counts and notices; pass one to see them.
 
     Raises:
-        JsonError: A line that is no JSON.
-        DataError: JSON that is no array of token ids.
-        InputMissingError, EncodingError, LineTooLongError, LimitError: As ``read_entities``.
+        DataError: A line that is no JSON array of token ids.
+        InputMissingError, LimitError: As ``read_entities``.
     """
-    from cdec.data.entities.jsonl import read_token_lines
-
     request = EntityRequest(
-        source=source,
-        name=source_name(source),
-        field=None,
-        id_field=None,
+        source,
+        source_name(source),
         bad_lines=bad_lines,
         limits=limits,
         stats=stats if stats is not None else SourceStats(),
     )
-    return _finishing(read_token_lines(request), request)
+    return _finishing(_token_rows(request), request)
 
 
-def _reader(format: Format) -> Callable[[EntityRequest], Iterator[EntityBatch]]:
-    """Import one format's reader: pyarrow must not cost those who read text."""
-    if format == "jsonl":
-        from cdec.data.entities.jsonl import read_jsonl
-
-        return read_jsonl
-    if format == "json":
-        from cdec.data.entities.jsonl import read_json
-
-        return read_json
-    if format == "csv":
-        from cdec.data.entities.csv import read_csv
-
-        return read_csv
-    if format == "arrow":
-        from cdec.data.entities.arrow import read_arrow
-
-        return read_arrow
-    if format == "parquet":
-        from cdec.data.entities.parquet import read_parquet
-
-        return read_parquet
-    from cdec.data.entities.text import read_text_lines
-
-    return read_text_lines
-
-
-def _format_of(source: Source, format: Format, field: str | None) -> Format:
+def _format_of(source: Source, format: Format, field: str | None) -> str:
+    """Return the format of an input, of ``FORMATS`` or ``text``."""
+    by_name = format_by_name(source)
+    if format == "csv" and by_name == "tsv":
+        return by_name
     if format != "auto":
         return format
-    if isinstance(source, str | Path) and is_dataset(source):
-        return "arrow"
-    by_extension = _EXTENSIONS.get(_extension(source)) if isinstance(source, str | Path) else None
-    return by_extension or ("jsonl" if field else "text")
-
-
-def _extension(path: str | Path) -> str:
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    if suffixes and suffixes[-1] in SUFFIXES:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    if by_name in (None, "lines"):
+        return "jsonl" if field else TEXT
+    return by_name
 
 
 def _finishing(batches: Iterator[BatchT], request: EntityRequest) -> Iterator[BatchT]:
@@ -185,3 +142,199 @@ def _finishing(batches: Iterator[BatchT], request: EntityRequest) -> Iterator[Ba
             f"{request.name}: {skipped} bad line{'s' if skipped > 1 else ''} skipped",
             skipped=skipped,
         )
+
+
+def _entities(request: EntityRequest) -> Iterator[EntityBatch]:
+    for rows in request.blocks():
+        if isinstance(rows, CsvRows):
+            yield _of_csv(rows, request)
+        elif isinstance(rows, TableRows):
+            from cdec.data.entities.table_cells import entities_in
+
+            yield from entities_in(rows, request)
+        elif isinstance(rows, LineRows) and request.format == TEXT:
+            yield _of_text(rows.block, request)
+        else:
+            yield from _of_rows(rows, request)
+
+
+def _of_rows(rows: Rows, request: EntityRequest) -> Iterator[EntityBatch]:
+    """Yield what any rows hold: the text field (and id field) of objects, or texts."""
+    byte_offset = rows.block.byte_offset if isinstance(rows, LineRows) else 0
+    each = iter(rows)
+    while several := list(islice(each, _BATCH)):
+        texts: list[str] = []
+        ids: list[str] = []
+        lines: list[int] = []
+        for row in several:
+            try:
+                text, entity_id = _entity(row, request)
+            except CdecError as error:
+                request.refuse(error)
+                continue
+            texts.append(text)
+            lines.append(row.line)
+            if entity_id is not None:
+                ids.append(entity_id)
+        if texts:
+            yield EntityBatch(texts, lines, ids if request.id_field else None, byte_offset)
+
+
+def _entity(row: Row, request: EntityRequest) -> tuple[str, str | None]:
+    if row.error is not None:
+        raise row.error
+    if row.text is not None and request.id_field is None:
+        return row.text, None
+    if row.fields is None:
+        raise JsonError(
+            f"{request.name}, {row.unit} {row.line} is no JSON object",
+            hint='give one object a line, such as {"text": "Paris"}, or a text in quotes',
+            line=row.line,
+        )
+    text = row.fields.get(request.field or TEXT)
+    if not isinstance(text, str):
+        raise _field_error(row, request, request.field or TEXT, "`field`", "a text")
+    if request.id_field is None:
+        return text, None
+    entity_id = row.fields.get(request.id_field)
+    if isinstance(entity_id, str):
+        return text, entity_id
+    if type(entity_id) is int:
+        return text, str(entity_id)
+    expected = "a text or an integer of 64 bits"
+    raise _field_error(row, request, request.id_field, "`id_field`", expected)
+
+
+def _field_error(
+    row: Row, request: EntityRequest, name: str, option: str, expected: str
+) -> FieldError:
+    """Return the error of a field that is not there, or of another type."""
+    place, fields = f"{request.name}, {row.unit} {row.line}", row.fields or {}
+    problem = f": field {name!r} is {_kind(fields.get(name))}, {expected} was expected"
+    hint = "correct the line, or leave such lines out with `bad_lines` skip"
+    if name not in fields:
+        listed = ", ".join(map(repr, fields)) or "none"
+        problem = f" has no field {name!r}; its fields are {listed}"
+        hint = near_hint(name, fields, f"name the field with {option}")
+    return FieldError(place + problem, hint=hint, line=row.line, field=name)
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    kinds = {bool: "a boolean", int: "an integer", float: "a float", dict: "an object"}
+    return kinds.get(type(value), "an array")
+
+
+def _of_csv(rows: CsvRows, request: EntityRequest) -> EntityBatch:
+    places = [rows.header.index(name) for name in request.columns(rows.header, None)]
+    texts = [cells[places[0]] for cells in rows.cells]
+    ids = None if request.id_field is None else [cells[places[-1]] for cells in rows.cells]
+    request.stats.blank += texts.count("")
+    return EntityBatch(texts, rows.lines, ids)
+
+
+def _of_text(block: LineBlock, request: EntityRequest) -> EntityBatch:
+    """Return whole lines as they are: a newline ends an entity, a CR before it is taken away.
+
+    They are decoded and split at once; only a block with invalid UTF-8 is read line by line, to
+    name the place.
+
+    Raises:
+        EncodingError: Invalid UTF-8 and ``bad_lines`` is not ``skip``.
+    """
+    try:
+        text = block.data.decode()
+    except UnicodeDecodeError:
+        batch = _decodable_lines(block, request)
+    else:
+        batch = _whole_block(text, block, request)
+    if block.line == 1:
+        _notice_csv(batch.texts, request)
+    request.stats.lines += len(batch.texts)
+    request.stats.blank += batch.texts.count("")
+    return batch
+
+
+def _whole_block(text: str, block: LineBlock, request: EntityRequest) -> EntityBatch:
+    if "\r\n" in text or text.endswith("\r"):
+        text = text.replace("\r\n", "\n").removesuffix("\r")
+        request.stats.notice_once(
+            "W_CRLF", f"{request.name} has Windows line ends; the CR is no part of an entity"
+        )
+    texts = text.split("\n")  # subtle: not splitlines, which cuts at U+2028, VT, FF, NEL too
+    if block.data.endswith(b"\n"):
+        texts.pop()
+    return EntityBatch(texts, range(block.line, block.line + len(texts)), None, block.byte_offset)
+
+
+def _decodable_lines(block: LineBlock, request: EntityRequest) -> EntityBatch:
+    texts: list[str] = []
+    lines: list[int] = []
+    for number, offset, data in numbered_lines(block):
+        try:
+            text = decode_line(data, request.name, number, offset)
+        except EncodingError as error:
+            request.stats.lines += 1
+            request.refuse(error)
+        else:
+            texts.append(text)
+            lines.append(number)
+    return EntityBatch(texts, lines, None, block.byte_offset)
+
+
+def _notice_csv(texts: Sequence[str], request: EntityRequest) -> None:
+    """Warn where the first lines are a header and rows: each line becomes an entity all the same.
+
+    A header's cells look like names of variables, and all rows have as many separators: titles with
+    commas do not.
+    """
+    sample = [text for text in texts[:_CSV_SAMPLE_LINES] if text]
+    for separator in ",\t;":
+        counts = {text.count(separator) for text in sample}
+        if len(sample) < 2 or len(counts) != 1 or counts == {0}:
+            continue
+        if all(_HEADER_CELL.fullmatch(cell) for cell in sample[0].split(separator)):
+            request.stats.notice_once(
+                "W_LOOKS_LIKE_CSV",
+                f"{request.name} looks like a table with the columns"
+                f" {', '.join(sample[0].split(separator))}; each line is one entity as it is;"
+                " `format` csv `field` COLUMN would read one column",
+            )
+            return
+
+
+def _token_rows(request: EntityRequest) -> Iterator[TokenBatch]:
+    for block in request.blocks():
+        if not isinstance(block, LineRows):
+            for row in block:
+                if row.error is not None:
+                    request.refuse(row.error)
+            continue
+        rows: list[list[int]] = []
+        lines: list[int] = []
+        for line, offset, data in numbered_lines(block.block):
+            request.stats.lines += 1
+            if not data.strip():
+                request.stats.blank += 1
+                continue
+            try:
+                rows.append(_token_ids(data, line, offset, request.name))
+            except CdecError as error:
+                request.refuse(error)
+            else:
+                lines.append(line)
+        if rows:
+            yield TokenBatch(rows, lines)
+
+
+def _token_ids(data: bytes, line: int, offset: int, name: str) -> list[int]:
+    value = parse_json(data, name, line, offset)
+    # subtle: True is an int to isinstance, not to type().
+    if isinstance(value, list) and all(type(id) is int and id >= 0 for id in value):
+        return value
+    raise DataError(
+        f"{name}, line {line} is no JSON array of token ids",
+        hint="give one array of integers from 0 a line, such as [5, 17, 9]",
+        line=line,
+    )

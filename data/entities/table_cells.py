@@ -1,106 +1,37 @@
-"""Turns columns of a table into entities; a bad cell is named by its row."""
+"""Entities in the columns of a table; a bad cell is named by its row."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from cdec.core.errors import CdecError, EncodingError, FieldError, LineTooLongError
 from cdec.core.sets.entities import EntityBatch
-from cdec.data.entities.jsonl import DEFAULT_FIELD
-from cdec.data.entities.request import EntityRequest
-from cdec.data.near import near_hint
-from cdec.data.tables.cell_sizes import row_bytes, slices
-from cdec.data.tables.cells import checked_columns
+from cdec.data.rows.cells import row_bytes, slices
+
+if TYPE_CHECKING:
+    from cdec.data.entities.request import EntityRequest
+    from cdec.data.rows.tables import TableRows
 
 
-def chosen_columns(names: Sequence[str], request: EntityRequest) -> tuple[str, ...]:
-    """Return the columns to read: the texts', then the ids' if there is one.
-
-    A number is that of a column, where none has it as its name.
+def entities_in(rows: TableRows, request: EntityRequest) -> Iterator[EntityBatch]:
+    """Yield the entities of a batch, of which rows may share texts.
 
     Raises:
-        FieldError: No such column, or several.
-    """
-    wanted = [_numbered(request.field or DEFAULT_FIELD, names)]
-    ids = None if request.id_field is None else _numbered(request.id_field, names)
-    if ids is not None and ids != wanted[0]:
-        wanted.append(ids)
-    for name, option in zip(wanted, ("`field`", "`id_field`"), strict=False):
-        found = list(names).count(name)
-        if found != 1:
-            problem = f"has no column {name!r}" if found == 0 else f"has {found} columns {name!r}"
-            raise FieldError(
-                f"{request.name} {problem}; its columns are {', '.join(map(repr, names))}",
-                hint=near_hint(name, names if found == 0 else (), _ways(option, request)),
-                line=1,
-                field=name,
-            )
-    return tuple(wanted)
-
-
-def _numbered(name: str, names: Sequence[str]) -> str:
-    """Return the column of that name, or of that number."""
-    is_number = name not in names and name.isascii() and name.isdecimal()
-    return names[int(name) - 1] if is_number and 0 < int(name) <= len(names) else name
-
-
-def _ways(option: str, request: EntityRequest) -> str:
-    """Return how a column is named, and what to do where there are no names."""
-    named = f"name the column with {option}, or give its number"
-    if request.no_header or not request.is_csv:
-        return named
-    return f"{named}; where the first row is one of texts, give `no_header` too"
-
-
-def require_texts(schema: Any, columns: tuple[str, ...], request: EntityRequest) -> None:
-    """Refuse columns that hold no texts; ids may be integers.
-
-    Raises:
-        FieldError: One does.
-    """
-    tests = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
-    for name in columns:
-        kind = schema.field(name).type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        is_text = any(getattr(pa.types, f"is_{test}")(kind) for test in tests)
-        if not is_text and not (name != columns[0] and pa.types.is_integer(kind)):
-            raise FieldError(
-                f"{request.name}: column {name!r} holds {kind}, texts were expected",
-                hint="name a column of strings",
-                field=name,
-            )
-
-
-def entities_in(
-    batch: Any, columns: tuple[str, ...], row: int, request: EntityRequest
-) -> Iterator[EntityBatch]:
-    """Yield the entities of a batch from anywhere, of which rows may share texts.
-
-    Args:
-        batch: With these columns alone.
-        columns: As ``chosen_columns`` gave them.
-        row: Number of its first row, from 1.
-        request: What is read.
-
-    Raises:
-        DataError: Lengths or offsets of the batch contradict each other.
         LineTooLongError, FieldError, EncodingError: A bad row that is not to be skipped.
     """
-    names, checked = checked_columns(batch, request.name, row)
-    whole = pa.RecordBatch.from_arrays(checked, names=names)
-    sizes = row_bytes(checked, batch.num_rows)
+    batch = rows.batch
+    sizes = row_bytes(batch.columns, batch.num_rows)
     for start, stop, _ in slices(sizes, math.inf, batch.num_rows):
-        lines = range(row + start, row + stop)
-        yield entities_of(whole.slice(start, stop - start), columns, lines, request)
+        lines = range(rows.first + start, rows.first + stop)
+        yield entities_of(batch.slice(start, stop - start), rows.columns, lines, request)
 
 
 def entities_of(
-    batch: Any, columns: tuple[str, ...], lines: Sequence[int], request: EntityRequest
+    batch: Any, columns: Sequence[str], lines: Sequence[int], request: EntityRequest
 ) -> EntityBatch:
     """Turn a record batch into entities; only a batch with a bad cell is read cell by cell."""
     request.stats.lines += batch.num_rows
@@ -140,7 +71,7 @@ def _any_long(texts: list[str], request: EntityRequest) -> bool:
 
 
 def _good_rows(
-    batch: Any, columns: tuple[str, ...], lines: Sequence[int], request: EntityRequest
+    batch: Any, columns: Sequence[str], lines: Sequence[int], request: EntityRequest
 ) -> tuple[list[str], list[str], list[int]]:
     texts: list[str] = []
     ids: list[str] = []
@@ -171,7 +102,13 @@ def _cell(value: object, name: str, line: int, request: EntityRequest) -> str:
     if not isinstance(value, bytes):
         return str(value)
     if len(value) > request.limits.max_line_bytes:
-        raise row_too_long(request, line)
+        limit = request.limits.max_line_bytes
+        raise LineTooLongError(
+            f"{request.name}, row {line}: a row is longer than {limit} bytes",
+            hint="raise `max_line_bytes`, or check that the file is a table",
+            limit=f"max_line_bytes {limit}",
+            line=line,
+        )
     try:
         return value.decode()
     except UnicodeDecodeError as error:
@@ -181,15 +118,3 @@ def _cell(value: object, name: str, line: int, request: EntityRequest) -> str:
             line=line,
             field=name,
         ) from error
-
-
-def row_too_long(request: EntityRequest, line: int | None = None) -> LineTooLongError:
-    """Return the error of a table's row past the line limit; ``line`` (from 1) where known."""
-    limit = request.limits.max_line_bytes
-    where = "" if line is None else f", row {line}"
-    return LineTooLongError(
-        f"{request.name}{where}: a row is longer than {limit} bytes",
-        hint="raise `max_line_bytes`, or check that the file is a table",
-        limit=f"max_line_bytes {limit}",
-        **({} if line is None else {"line": line}),
-    )

@@ -7,9 +7,10 @@ from pathlib import PurePath
 
 from cdec.core.errors import UsageError
 from cdec.data.input.decompress import COMPRESSIONS, SUFFIXES, Compression
-from cdec.data.suffixes import PARQUET
+from cdec.data.rows.formats import FORMATS
 
 LINES, COLUMNS = "lines", "parquet"
+_PARQUET = FORMATS[COLUMNS].endings
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 POSSIBLE = (
     "name it .jsonl (or .ndjson, .json, .txt), .csv or .tsv, each with "
@@ -61,9 +62,9 @@ def form_of(path: PurePath | str) -> Form:
     ending = name.suffix.lower()
     compression = next((each for each in COMPRESSIONS if each.suffix == ending), None)
     inner = name.suffix.lower() if compression is None else name.with_suffix("").suffix.lower()
-    if inner in _REFUSED or (compression is not None and inner in PARQUET):
-        why = "compressed within" if inner in PARQUET else f"{inner} by its name"
+    if inner in _REFUSED or (compression is not None and inner in _PARQUET):
+        why = "compressed within" if inner in _PARQUET else f"{inner} by its name"
         raise UsageError(f"{path} would be {why}, which is not written", hint=POSSIBLE)
-    if inner in PARQUET:
+    if inner in _PARQUET:
         return Form(COLUMNS)
     return Form(inner[1:] if inner in _SEPARATORS else LINES, compression)

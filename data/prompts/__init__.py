@@ -1,6 +1,6 @@
-"""Records that come in: prompts to be sampled, texts to be scored; their ids and shards.
+"""Records that come in: prompts to be sampled, texts to be scored; templates and places of files.
 
-Read ``read``, ``entries``, which opens inputs of every format, ``record`` and ``fields``; ``shard``
-splits inputs, ``templates`` fills prompts. Others import ``read``, ``record``, ``shard`` and
-``templates``.
+Read ``read``, ``record`` and ``fields`` (with ``names``), then ``texts``; ``templates`` fills
+prompts, ``places`` says which files an input names. Others import ``read``, ``record``, ``texts``,
+``places`` and ``templates``.
 """

@@ -11,15 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from cdec.core.errors import InputMissingError, UsageError
 from cdec.core.files.remote import Place, Url, file_system, is_url, readable
-from cdec.data.input.decompress import SUFFIXES
-from cdec.data.suffixes import TABLES
-from cdec.data.tables.dataset import STATE, is_dataset
+from cdec.data.rows.dataset import STATE, is_dataset
+from cdec.data.rows.formats import ENDINGS, without_compression
 
-ENDINGS = (
-    *(".jsonl", ".ndjson", ".json", ".txt", ".csv", ".tsv"),
-    *TABLES,
-)
-"""How names of files of prompts end; one of a compression may follow."""
 _URL_PATTERN = re.compile(r"[*\[]")
 
 
@@ -188,8 +182,7 @@ def _refuse_foreign(folder: str, entries: Iterable[tuple[str, bool]]) -> None:
 
 
 def _is_of_prompts(name: str) -> bool:
-    lower = name.lower()
-    lower = next((lower.removesuffix(end) for end in SUFFIXES if lower.endswith(end)), lower)
+    lower = without_compression(name)
     # One without any ending, as ``split`` makes them, is read as lines.
     return lower.endswith(ENDINGS) or "." not in lower
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from cdec.core.errors import CdecError, FieldError
 from cdec.data.ids import IdRegistry, RecordId, Shard
@@ -15,12 +15,20 @@ from cdec.data.input.source import (
     SourceStats,
     source_name,
 )
-from cdec.data.prompts.entries import Format, can_repeat, open_entries
-from cdec.data.prompts.entry import Entry, entry_of
 from cdec.data.prompts.fields import RecordFields, free_fields
 from cdec.data.prompts.names import OtherFields
-from cdec.data.prompts.record import OWN_FIELDS, BadRecord, PromptRecord, without_prefill
+from cdec.data.prompts.record import (
+    OWN_FIELDS,
+    BadRecord,
+    FieldColumns,
+    Format,
+    PromptRecord,
+    without_prefill,
+)
 from cdec.data.prompts.templates import PromptTemplate
+from cdec.data.rows.formats import can_repeat, open_input
+from cdec.data.rows.row import Row, row_of
+from cdec.data.rows.table_process import TableProcess
 
 __all__ = [
     "DEFAULT_MAX_N",
@@ -84,17 +92,19 @@ def read_prompts(
     others = others if others is not None else OtherFields()
     several = isinstance(source, Sequence) and not isinstance(source, str)
     sources = cast(Sequence[Source], source) if several else [cast(Source, source)]
-    if not no_header:
-        _check_ids(filter(can_repeat, sources), format, limits)
     ids = IdRegistry()
-    for each in sources:
-        with open_entries(each, format, limits, no_header=no_header) as entries:
-            ids.begin(entries.name)
-            reader = _Reader(entries.name, template, max_n, others, shard, ids)
-            for entry in entries.read(stats):
-                record = reader.record(entry)
-                if record is not None:
-                    yield record
+    with TableProcess() as tables:
+        how: dict[str, Any] = {"format": format, "limits": limits, "tables": tables}
+        if not no_header:
+            _check_ids(filter(can_repeat, sources), how)
+        for each in sources:
+            with open_input(each, no_header=no_header, **how) as opened:
+                ids.begin(opened.name)
+                reader = _Reader(opened.name, template, max_n, others, shard, ids)
+                for row in opened.rows(stats, FieldColumns(opened.name)):
+                    record = reader.record(row)
+                    if record is not None:
+                        yield record
     if others.warning is not None:
         stats.notice_once("W_UNREAD_FIELDS", others.warning)
     if stats.lines == stats.blank:
@@ -147,7 +157,7 @@ def prompts_from_records(
     others = others if others is not None else OtherFields()
     reader = _Reader(name, template, max_n, others, None, ids)
     for number, record in enumerate(records, 1):
-        found = reader.record(entry_of(record, number, name))
+        found = reader.record(row_of(record, number, name))
         if found is not None:
             yield found
 
@@ -171,36 +181,36 @@ class _Reader:
         self.shard = shard
         self.ids = IdRegistry() if ids is None else ids
 
-    def record(self, entry: Entry) -> PromptRecord | BadRecord | None:
-        """Return the record of an entry; None where another shard has it."""
-        checked, error = None, entry.error
+    def record(self, row: Row) -> PromptRecord | BadRecord | None:
+        """Return the record of an row; None where another shard has it."""
+        checked, error = None, row.error
         given: RecordId | None = None
-        if entry.fields is not None:
-            checked = RecordFields(entry.fields, self.name, entry.line, unit=entry.unit)
+        if row.fields is not None:
+            checked = RecordFields(row.fields, self.name, row.line, unit=row.unit)
             try:
                 given = checked.optional("id", checked.identifier)
             except FieldError as found:
                 error = found
-        record_id = self._id(entry, given, is_bad=error is not None)
+        record_id = self._id(row, given, is_bad=error is not None)
         if self.shard is not None and not self.shard.has(record_id):
             return None
         if error is not None:
-            brought = self._passed_through(entry.fields)
-            return BadRecord(record_id, entry.line, error, input=brought)
+            brought = self._passed_through(row.fields)
+            return BadRecord(record_id, row.line, error, input=brought)
         if checked is None:
-            return self.text_record(record_id, entry.text or "", entry.line)
+            return self.text_record(record_id, row.text or "", row.line)
         try:
-            return self._checked(checked, record_id, entry.data)
+            return self._checked(checked, record_id, row.data)
         except CdecError as found:
-            brought = self._passed_through(entry.fields)
-            return BadRecord(record_id, entry.line, found, input=brought)
+            brought = self._passed_through(row.fields)
+            return BadRecord(record_id, row.line, found, input=brought)
 
-    def _id(self, entry: Entry, given: RecordId | None, *, is_bad: bool) -> RecordId:
+    def _id(self, row: Row, given: RecordId | None, *, is_bad: bool) -> RecordId:
         if given is None:
             # A bad line is known again by its bytes, as it has no fields to go by.
-            raw = is_bad and entry.data is not None
-            return self.ids.generated(entry.data if raw else entry.content, entry.line)
-        self.ids.explicit(given, self.name, entry.line, unit=entry.unit)
+            raw = is_bad and row.data is not None
+            return self.ids.generated(row.data if raw else row.content, row.line)
+        self.ids.explicit(given, self.name, row.line, unit=row.unit)
         return given
 
     def text_record(self, record_id: RecordId, text: str, line: int) -> PromptRecord | BadRecord:
@@ -276,7 +286,7 @@ class _Reader:
         return {name: value for name, value in (fields or {}).items() if name not in own} or None
 
 
-def _check_ids(sources: Iterable[Source], format: Format, limits: InputLimits) -> None:
+def _check_ids(sources: Iterable[Source], how: Mapping[str, Any]) -> None:
     """Read inputs for their ids alone.
 
     Raises:
@@ -284,16 +294,16 @@ def _check_ids(sources: Iterable[Source], format: Format, limits: InputLimits) -
     """
     ids = IdRegistry()
     for source in sources:
-        with open_entries(source, format, limits) as entries:
-            ids.begin(entries.name)
-            for entry in entries.read(SourceStats(), only="id"):
-                if entry.fields is None:
+        with open_input(source, **how) as opened:
+            ids.begin(opened.name)
+            for row in opened.rows(SourceStats(), FieldColumns(opened.name, only="id")):
+                if row.fields is None:
                     continue
-                checked = RecordFields(entry.fields, entries.name, entry.line, unit=entry.unit)
+                checked = RecordFields(row.fields, opened.name, row.line, unit=row.unit)
                 try:
                     record_id = checked.optional("id", checked.identifier)
                 except CdecError:
                     continue  # becomes a BadRecord when its turn comes
                 if record_id is not None:
-                    ids.explicit(record_id, entries.name, entry.line, unit=entry.unit)
-            entries.rewind()
+                    ids.explicit(record_id, opened.name, row.line, unit=row.unit)
+            opened.rewind()

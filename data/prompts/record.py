@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from cdec.core.combine.free_text import FreeText, MarkerLimits
 from cdec.core.errors import CdecError, FieldError, UsageError
 from cdec.data.ids import RecordId
 
+Format = Literal["auto", "lines", "json", "jsonl", "csv", "tsv"]
+"""``auto``: Parquet, Arrow, saved datasets by content, JSON and CSV by the name, else as lines.
+
+``lines`` are texts, or objects where they begin with a brace; those of ``jsonl`` are objects or
+quoted texts; ``json`` is an array of such, or one after the other."""
+_PANDAS_INDEX = "__index_level_"
+
 OWN_FIELDS = frozenset(
     {
-        "id",
-        "prompt",
-        "messages",
-        "prefill",
-        "n",
-        "seed",
-        "temperature",
-        "max_tokens",
-        "constraint",
-        "candidates",
-        "grammar",
-        "regex",
-        "schema",
-        "after",
-        "between",
-        "budget",
-        "regions",
+        *("id", "prompt", "messages", "prefill", "n", "seed", "temperature", "max_tokens"),
+        *("constraint", "candidates", "grammar", "regex", "schema"),
+        *("after", "between", "budget", "regions"),
     }
 )
 """Fields a record is read for; all others are passed through."""
@@ -141,3 +136,40 @@ class BadRecord:
     line: int
     error: CdecError
     input: dict[str, object] | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldColumns:
+    """Chooses the columns of a table that become fields of records: all but an index of pandas.
+
+    Attributes:
+        name: Of the input, for messages.
+        only: This column alone, and none where it is not there; None for all.
+    """
+
+    name: str
+    only: str | None = None
+
+    def __call__(self, names: Sequence[str], schema: Any) -> Sequence[str]:
+        """Return the columns, as ``ChooseColumns`` says.
+
+        Raises:
+            FieldError: Two of one name, or one whose cells are no JSON values.
+        """
+        if schema is None:
+            for column in names:
+                if names.count(column) > 1:
+                    raise FieldError(
+                        f"{self.name} has {names.count(column)} columns {column!r}",
+                        hint="give each column a name of its own",
+                        line=1,
+                        field=column,
+                    )
+            return names
+        from cdec.data.rows.cells import check_columns
+
+        chosen = [name for name in names if not name.startswith(_PANDAS_INDEX)]
+        if self.only is not None:
+            chosen = [name for name in chosen if name == self.only]
+        check_columns(schema, self.name, chosen)
+        return chosen

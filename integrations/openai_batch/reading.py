@@ -9,10 +9,11 @@ from cdec.core.errors import CdecError, JsonError
 from cdec.data.ids import IdRegistry, Shard
 from cdec.data.input.json_text import field_with_changed_integer
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats, source_name
-from cdec.data.prompts.entries import open_entries
-from cdec.data.prompts.entry import Entry, entry_of
 from cdec.data.prompts.fields import RecordFields, shown
-from cdec.data.prompts.record import BadRecord, PromptRecord
+from cdec.data.prompts.record import BadRecord, FieldColumns, PromptRecord
+from cdec.data.rows.formats import open_input
+from cdec.data.rows.row import Row, row_of
+from cdec.data.rows.table_process import TableProcess
 from cdec.integrations.openai_batch.body import (
     Asking,
     constrained,
@@ -82,12 +83,13 @@ def read_requests(
     """
     stats = stats if stats is not None else SourceStats()
     ids = IdRegistry()
+    how = {"format": "lines", "limits": limits, "tables": TableProcess()}
     for source in sources:
-        with open_entries(source, "lines", limits) as entries:
-            ids.begin(entries.name)
-            reader = _Reader(entries.name, asking, ids)
-            for entry in entries.read(stats):
-                found = reader.request(entry)
+        with open_input(source, **how) as opened:
+            ids.begin(opened.name)
+            reader = _Reader(opened.name, asking, ids)
+            for row in opened.rows(stats, FieldColumns(opened.name)):
+                found = reader.request(row)
                 if shard is None or shard.has(found.id):
                     yield found
     if stats.lines == stats.blank:
@@ -101,45 +103,43 @@ def requests_from_objects(
     """Yield what the lines of a batch file of these objects would become."""
     reader = _Reader(name, asking, IdRegistry())
     for number, each in enumerate(objects, 1):
-        yield reader.request(entry_of(each, number, name))
+        yield reader.request(row_of(each, number, name))
 
 
 class _Reader:
-    """Turns entries into requests; remembers the names that were met."""
+    """Turns rows into requests; remembers the names that were met."""
 
     def __init__(self, name: str, asking: Asking, ids: IdRegistry) -> None:
         self._name = name
         self._asking = asking
         self._ids = ids
 
-    def request(self, entry: Entry) -> BatchRequest | BadRequest:
-        """Return the request of an entry."""
+    def request(self, row: Row) -> BatchRequest | BadRequest:
+        """Return the request of a row."""
         custom_id: str | None = None
         try:
-            if entry.error is not None:
-                raise entry.error
-            line = RecordFields(self._object(entry), self._name, entry.line)
+            if row.error is not None:
+                raise row.error
+            line = RecordFields(self._object(row), self._name, row.line)
             custom_id = self._custom_id(line)
-            self._ids.explicit(custom_id, self._name, entry.line)
+            self._ids.explicit(custom_id, self._name, row.line)
         except CdecError as error:
             # subtle: a second line of one name is told apart by what it says.
-            content = entry.content if entry.data is None else entry.data
-            return BadRequest(
-                self._ids.generated(content, entry.line), entry.line, error, custom_id
-            )
+            content = row.content if row.data is None else row.data
+            return BadRequest(self._ids.generated(content, row.line), row.line, error, custom_id)
         try:
-            return self._checked(line, custom_id, entry.data)
+            return self._checked(line, custom_id, row.data)
         except CdecError as error:
-            return BadRequest(custom_id, entry.line, error, custom_id)
+            return BadRequest(custom_id, row.line, error, custom_id)
 
-    def _object(self, entry: Entry) -> dict[str, object]:
-        if entry.fields is None:
+    def _object(self, row: Row) -> dict[str, object]:
+        if row.fields is None:
             raise JsonError(
-                f"{self._name}, line {entry.line} is no JSON object",
+                f"{self._name}, line {row.line} is no JSON object",
                 hint=f"a line of a batch file is an object of {', '.join(_FIELDS)}",
-                line=entry.line,
+                line=row.line,
             )
-        return entry.fields
+        return row.fields
 
     def _custom_id(self, line: RecordFields) -> str:
         if "custom_id" not in line.fields:

@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdec.core.errors import EncodingError, JsonError
-from cdec.data.input import count
-from cdec.data.input.count import count_records
 from cdec.data.input.json_text import MAX_DEPTH, JsonValues, field_with_changed_integer, parse_json
 from cdec.data.input.lines import LongLine
 from cdec.data.input.source import InputLimits
+from cdec.data.rows import count
+from cdec.data.rows.count import count_records
 
 # --- JSON arrays are cut into their elements as they arrive, whatever the chunks and the
 # elements.

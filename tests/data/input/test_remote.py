@@ -24,10 +24,10 @@ import pytest
 from cdec.core.errors import DataError, ExtraMissingError, InputMissingError
 from cdec.core.files.remote import is_url
 from cdec.data.entities.source import read_entities
-from cdec.data.input.count import count_records
 from cdec.data.input.decompress import COMPRESSIONS, decompress
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, SourceStats, open_source, read_chunks
 from cdec.data.prompts.read import read_prompts
+from cdec.data.rows.count import count_records
 from tests.data.input.packed import KINDS, pack
 
 # --- URLs: read through fsspec; what is missing is said, with the command that installs it.

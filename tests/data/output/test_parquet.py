@@ -25,7 +25,7 @@ from cdec.data.output.manifest import manifest_path
 from cdec.data.output.parquet import sample_schema, table_of
 from cdec.data.output.writer import open_writer, records_path
 from cdec.data.prompts.record import BadRecord
-from cdec.data.prompts.score_records import read_scored
+from cdec.data.prompts.texts import read_scored
 
 CONFIG = {"seed": 1}
 RECORDS: list[dict[str, Any]] = [

@@ -30,9 +30,8 @@ from cdec.data.input.source import SourceStats
 from cdec.data.prompts.names import OtherFields, near_name
 from cdec.data.prompts.read import PromptRecord, read_prompts
 from cdec.data.prompts.record import OWN_FIELDS, BadRecord
-from cdec.data.prompts.score_records import read_scored
 from cdec.data.prompts.templates import PromptTemplate, read_template
-from cdec.data.prompts.text_records import read_texts
+from cdec.data.prompts.texts import read_scored, read_texts
 
 # --- Slips in the names of record fields are refused; data of one's own is not.
 

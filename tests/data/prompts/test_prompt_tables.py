@@ -29,10 +29,10 @@ from cdec.core.errors import (
 )
 from cdec.data.input.source import InputLimits, SourceStats
 from cdec.data.prompts.read import BadRecord, PromptRecord, read_prompts
-from cdec.data.prompts.score_records import read_scored
 from cdec.data.prompts.templates import PromptTemplate
-from cdec.data.prompts.text_records import read_texts
+from cdec.data.prompts.texts import read_scored, read_texts
 from tests.data.input.packed import KINDS, pack
+from tests.laws.sizes import heavy_or
 
 RECORDS: list[dict[str, Any]] = [
     {"id": "é1", "prompt": "Where?\nThere.", "n": 3, "temperature": 0.5},
@@ -323,7 +323,7 @@ def test_an_arrow_file_cut_at_any_byte_never_gives_what_it_does_not_hold(
 ) -> None:
     whole = write(tmp_path, kind).read_bytes()
     expected = [record.id for record in records(io.BytesIO(whole))]
-    for length in range(9, len(whole), 7):
+    for length in range(9, len(whole), heavy_or(199, 7)):
         found: list[Any] = []
         try:
             for record in read_prompts(io.BytesIO(whole[:length])):
@@ -342,7 +342,7 @@ def test_a_damaged_table_is_an_error_and_nothing_worse(tmp_path: Path, kind: str
 
     whole = bytearray(write(tmp_path, kind).read_bytes())
     rng = np.random.default_rng(0)
-    for _ in range(150):
+    for _ in range(heavy_or(12, 150)):
         data = bytearray(whole)
         for at in rng.integers(8, len(data), int(rng.integers(1, 4))):
             data[at] = int(rng.integers(256))
@@ -432,7 +432,7 @@ def test_what_polars_writes_is_read(tmp_path: Path, kind: str) -> None:
     expected = records(io.BytesIO(jsonl([{**row, "kind": "k"} for row in rows])))
     assert [said(record) for record in records(path)] == [said(record) for record in expected]
     whole = path.read_bytes()
-    for length in range(9, len(whole) - 1, 97):
+    for length in range(9, len(whole) - 1, heavy_or(397, 97)):
         path.write_bytes(whole[:length])
         with suppress(DataError):
             assert kind == "arrows" or not records(path), length
@@ -447,7 +447,7 @@ def test_a_bomb_that_only_a_footer_shows_is_refused(tmp_path: Path) -> None:
     rng = random.Random(0)
     polars.DataFrame({"prompt": ["a", "b"], "id": [1, 2]}).write_ipc(path)
     whole = path.read_bytes()
-    for _ in range(100):
+    for _ in range(heavy_or(12, 100)):
         data = bytearray(whole)
         data[rng.randrange(8, len(data))] = rng.randrange(256)
         path.write_bytes(data)

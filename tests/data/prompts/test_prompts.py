@@ -24,12 +24,12 @@ from cdec.core.errors import (
     UsageError,
 )
 from cdec.data.ids import Shard
-from cdec.data.input.count import count_all
 from cdec.data.input.source import InputLimits, SourceStats
 from cdec.data.prompts.fields import UNSUPPORTED_SAMPLING_FIELDS
 from cdec.data.prompts.places import input_files, names_many, would_hold
 from cdec.data.prompts.read import BadRecord, PromptRecord, prompts_from_texts, read_prompts
 from cdec.data.prompts.templates import PromptTemplate
+from cdec.data.rows.count import count_all
 
 # --- Prompt records: strict fields, stable ids, order kept, one bad record never hides another.
 

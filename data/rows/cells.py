@@ -1,4 +1,4 @@
-"""Turns record batches into rows of JSON values; a bad cell is an error of its row alone."""
+"""Cells of record batches as JSON values, and what they take as text before any of them is made."""
 
 from __future__ import annotations
 
@@ -8,13 +8,133 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError, DataError, EncodingError, FieldError, LineTooLongError
-from cdec.data.tables.cell_sizes import row_bytes, slices
+
+_ROWS = 256
+_SLICE_BYTES = 64 << 20
+"""What the cells of so many rows may take at once."""
+_VIEW_BYTES = 16
+"""A text of a view: its length in 4 bytes, and where it stands."""
 
 
-def rows_of(
+def row_bytes(columns: Sequence[Any], rows: int) -> NDArray[np.int64]:
+    """Return about how many bytes each row takes as JSON, int64[rows]; never more than it does.
+
+    But for nulls in structs, which count a byte each. Cost: one pass over offsets and indices.
+
+    Args:
+        columns: Arrays whose offsets and indices are valid; bytes in the place of texts.
+        rows: Of each of them.
+    """
+    total = np.zeros(rows, np.int64)
+    for column in columns:
+        total += _cells(column)
+    return total
+
+
+def slices(
+    sizes: NDArray[np.int64], most: float, rows: int = _ROWS
+) -> Iterator[tuple[int, int, bool]]:
+    """Yield where rows begin and end that are taken apart at once; and if it is one too long.
+
+    Args:
+        sizes: Of the rows, int64[n].
+        most: Bytes that a row may have.
+        rows: Most that are taken apart at once.
+    """
+    is_long = sizes > most
+    ends = np.cumsum(np.where(is_long, 0, sizes))
+    stops = np.append(np.flatnonzero(is_long), len(sizes))
+    start = 0
+    while start < len(sizes):
+        if is_long[start]:
+            yield start, start + 1, True
+            start += 1
+            continue
+        before = ends[start] - sizes[start]
+        full = int(np.searchsorted(ends, before + _SLICE_BYTES, "right"))
+        long = int(stops[np.searchsorted(stops, start)])
+        stop = min(start + rows, max(full, start + 1), long)
+        yield start, stop, False
+        start = stop
+
+
+def _cells(column: Any) -> NDArray[np.int64] | int:
+    """Return the size of each cell; one number where all are as large."""
+    types, kind = pa.types, column.type
+    if types.is_dictionary(kind):
+        return _picked(_cells(column.dictionary), column.indices)
+    if types.is_binary_view(kind) or types.is_string_view(kind):
+        start = column.offset * _VIEW_BYTES
+        views = np.frombuffer(column.buffers()[1] or b"", np.int32, len(column) * 4, start)
+        return _present(views[::4].astype(np.int64), column)
+    if types.is_fixed_size_list(kind):
+        return _fixed_list(column)
+    if types.is_map(kind):
+        inner = _sum([_cells(column.keys), _cells(column.items)], 1)
+        return _present(_between(column, inner), column)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _present(_between(column, _sum([_cells(column.values)], 1)), column)
+    if types.is_struct(kind):
+        fields = [_sum([_cells(column.field(i))], 1) for i in range(kind.num_fields)]
+        return _present(_sum(fields, 1), column)
+    if any(getattr(types, f"is_{test}")(kind) for test in _TEXTS):
+        lengths = pc.binary_length(column).fill_null(0)
+        return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
+    return kind.byte_width if types.is_fixed_size_binary(kind) else 1
+
+
+_TEXTS = ("binary", "large_binary", "string", "large_string")
+
+
+def _sum(sizes: Sequence[NDArray[np.int64] | int], more: int) -> NDArray[np.int64] | int:
+    total: NDArray[np.int64] | int = more
+    for size in sizes:
+        total = total + size
+    return total
+
+
+def _between(column: Any, inner: NDArray[np.int64] | int) -> NDArray[np.int64] | int:
+    """Return what lists hold, of items of a size."""
+    offsets = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    if isinstance(inner, int):
+        return np.diff(offsets) * inner
+    return np.diff(np.concatenate(([0], np.cumsum(inner)))[offsets])
+
+
+def _fixed_list(column: Any) -> NDArray[np.int64] | int:
+    size = column.type.list_size
+    # Of the whole array: the items of a slice begin later.
+    inner = _sum([_cells(column.values)], 1)
+    if isinstance(inner, int):
+        each: int = inner * size
+        return each
+    first = column.offset * size
+    own = inner[first : first + len(column) * size].reshape(len(column), size)
+    return _present(own.sum(1), column)
+
+
+def _picked(sizes: NDArray[np.int64] | int, indices: Any) -> NDArray[np.int64] | int:
+    if isinstance(sizes, int) or not len(sizes):
+        return sizes if isinstance(sizes, int) else 0
+    is_null = indices.is_null().to_numpy(zero_copy_only=False)
+    picked = sizes[indices.fill_null(0).to_numpy(zero_copy_only=False)]
+    return np.where(is_null, 0, picked)
+
+
+def _present(sizes: NDArray[np.int64] | int, column: Any) -> NDArray[np.int64] | int:
+    """Return sizes with 0 for nulls."""
+    if not column.null_count:
+        return sizes
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), 0, sizes)
+
+
+def objects_of(
     batch: Any, name: str, first_row: int, most: float
 ) -> Iterator[tuple[int, dict[str, object] | CdecError]]:
     """Yield the rows of a batch as JSON objects; nulls are left out, as JSON lines leave them out.
@@ -22,25 +142,22 @@ def rows_of(
     Texts and binary cells must be UTF-8. Dates and times become ISO 8601, decimals their text.
 
     Args:
-        batch: A record batch from anywhere: its offsets and lengths are checked.
+        batch: Of columns as ``plain_columns`` gives them.
         name: Of the input, for messages.
         first_row: Number of its first row, from 1.
         most: Bytes that a row may have; the cells of one that has more are never made.
 
     Returns:
         Numbers of rows, with the row or what is wrong with it.
-
-    Raises:
-        DataError: Lengths or offsets of the batch contradict each other.
     """
-    names, columns = checked_columns(batch, name, first_row)
+    names, columns = batch.schema.names, batch.columns
     sizes = row_bytes(columns, batch.num_rows)
     for start, stop, is_long in slices(sizes, most):
         if is_long:
             row = first_row + start
             yield row, row_too_long(name, row, int(sizes[start]), most)
             continue
-        cells = [_cells(column.slice(start, stop - start)) for column in columns]
+        cells = [_listed(column.slice(start, stop - start)) for column in columns]
         for row, values in enumerate(zip(*cells, strict=True), first_row + start):
             try:
                 yield row, _object(names, values, name, row)
@@ -48,29 +165,20 @@ def rows_of(
                 yield row, error
 
 
-def checked_columns(batch: Any, name: str, first_row: int) -> tuple[list[str], list[Any]]:
-    """Return the names and columns of a batch, with bytes in the place of texts, all in bounds.
+def plain_columns(batch: Any) -> tuple[list[Any], list[str]]:
+    """Return the columns and names of a batch, with bytes in the place of texts, all in bounds.
 
     Args:
         batch: A record batch from anywhere.
-        name: Of the input, for messages.
-        first_row: Number of its first row, from 1.
 
     Raises:
-        DataError: Lengths or offsets contradict each other.
+        pyarrow.ArrowException, TypeError, UnicodeDecodeError: Lengths or offsets contradict each
+            other, or a name is not UTF-8.
     """
-    try:
-        names = batch.schema.names
-        columns = [_plain(column) for column in batch.columns]
-        for column in columns:
-            column.validate(full=True)
-    except (pa.ArrowException, TypeError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{name}, rows from {first_row} on: a damaged batch: {error}",
-            hint="write the file again, or fetch it again",
-            line=first_row,
-        ) from error
-    return names, columns
+    columns = [_plain(column) for column in batch.columns]
+    for column in columns:
+        column.validate(full=True)
+    return columns, batch.schema.names
 
 
 def row_too_long(name: str, row: int, size: int, most: float) -> LineTooLongError:
@@ -83,7 +191,7 @@ def row_too_long(name: str, row: int, size: int, most: float) -> LineTooLongErro
     )
 
 
-def _cells(column: Any) -> list[Any]:
+def _listed(column: Any) -> list[Any]:
     if "map<" in str(column.type):
         found: list[Any] = column.to_pylist(maps_as_pydicts="strict")
     else:
@@ -119,6 +227,24 @@ def check_columns(schema: Any, name: str, columns: Sequence[str]) -> None:
             raise FieldError(
                 f"{name}: column {column!r} holds {kind}, which is not read",
                 hint="write the table again without it, or as texts",
+                field=column,
+            )
+
+
+def require_texts(schema: Any, columns: Sequence[str], name: str) -> None:
+    """Refuse columns that hold no texts; ids may be integers.
+
+    Raises:
+        FieldError: One does.
+    """
+    for column in columns:
+        kind = schema.field(column).type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        if not _is_text(kind) and not (column != columns[0] and pa.types.is_integer(kind)):
+            raise FieldError(
+                f"{name}: column {column!r} holds {kind}, texts were expected",
+                hint="name a column of strings",
                 field=column,
             )
 
@@ -161,7 +287,7 @@ def _plain(column: Any) -> Any:
         column = column.storage
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(column.indices, _plain(column.dictionary))
+        return _compact(pa.DictionaryArray.from_arrays(column.indices, _plain(column.dictionary)))
     if pa.types.is_temporal(kind):
         # As a text: Python's times have no nanoseconds.
         column.validate(full=True)
@@ -170,6 +296,20 @@ def _plain(column: Any) -> Any:
         return _rebuilt(column)
     bare = _bare(kind)
     return column if bare.equals(kind) else column.view(bare)
+
+
+def _compact(column: Any) -> Any:
+    """Return a dictionary as it is where its texts are shared, else each text in its place.
+
+    subtle: pyarrow gives each batch of a row group all texts of the batches before it as well.
+    """
+    kind = column.type.value_type
+    if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        return column
+    column.validate(full=True)
+    lengths = pc.binary_length(column.dictionary).fill_null(0)
+    shared, own = pc.sum(lengths).as_py(), pc.sum(lengths.take(column.indices)).as_py()
+    return column if (own or 0) > (shared or 0) else column.dictionary_decode()
 
 
 def _parts(kind: Any) -> Iterator[Any]:

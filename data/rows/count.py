@@ -1,4 +1,4 @@
-"""How many records a file will give, as far as that can be told cheaply: for progress alone."""
+"""The number of records that a file will give, where that is told cheaply: for progress alone."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 
 from cdec.data.input.decompress import compression_of
 from cdec.data.input.source import CHUNK_BYTES, Source
-from cdec.data.suffixes import JSON, PARQUET
+from cdec.data.rows.formats import FORMATS
 
 MOST_BYTES = 256 << 20
 """Longer files are not counted: a tenth of a second is the price of this much."""
 MOST_FILES = 1000
-_TABLE = b"PAR1\x15"
-_ARROW = (b"ARROW1\x00\x00", b"\xff\xff\xff\xff")
+_PARQUET, _ARROW, _JSON = FORMATS["parquet"], FORMATS["arrow"], FORMATS["json"]
 _HEAD_BYTES = 16
 
 
@@ -28,7 +27,7 @@ def count_all(sources: Sequence[Source]) -> int | None:
     for number, source in enumerate(sources):
         path = Path(source) if isinstance(source, str | Path) else None
         # Tables say how many rows they have.
-        if path is not None and path.is_file() and path.suffix not in PARQUET:
+        if path is not None and path.is_file() and path.suffix not in _PARQUET.endings:
             size += path.stat().st_size
         is_much = number >= MOST_FILES or (number > 0 and size > MOST_BYTES)
         count = None if is_much else count_records(source)
@@ -59,9 +58,9 @@ def count_records(source: Source) -> int | None:
             return None
         with Path(source).open("rb", buffering=0) as file:
             head = os.pread(file.fileno(), _HEAD_BYTES, 0)
-            if Path(source).suffix.lower() == JSON and head.lstrip()[:1] != b"{":
+            if Path(source).suffix.lower() in _JSON.endings and head.lstrip()[:1] != b"{":
                 return None
-            return _rows(source) if head.startswith(_TABLE) else _count(file.fileno(), 0)
+            return _rows(source) if head.startswith(_PARQUET.magics) else _count(file.fileno(), 0)
     except (OSError, ValueError):
         return None
 
@@ -83,7 +82,7 @@ def _count(descriptor: int, start: int) -> int | None:
     if not stat.S_ISREG(status.st_mode) or status.st_size - start > MOST_BYTES:
         return None
     head = os.pread(descriptor, _HEAD_BYTES, start)
-    if compression_of(head) is not None or head.startswith((_TABLE, *_ARROW)):
+    if compression_of(head) is not None or head.startswith((*_PARQUET.magics, *_ARROW.magics)):
         return None
     count, is_begun = 0, False
     while chunk := os.pread(descriptor, CHUNK_BYTES, start):

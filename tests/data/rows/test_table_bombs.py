@@ -12,14 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as arrow_parquet
 import pytest
 
-from cdec.core.errors import DataError, LimitError
+from cdec.core.errors import LimitError
 from cdec.data.prompts.read import BadRecord, read_prompts
-from cdec.data.tables import parquet
-from cdec.data.tables.column_sizes import column_sizes
 
 TEXT = "x" * (1 << 20)
 ROOM = 700 << 20
@@ -177,27 +176,24 @@ def test_a_long_cell_is_an_error_before_its_row_is_written_as_json() -> None:
     assert not isinstance(second, BadRecord)
 
 
-def test_values_of_a_list_that_few_bytes_stand_for_are_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    numbers = pa.ListArray.from_arrays(
-        [0, 5_000_000], pa.array([7]).take(pa.array([0] * 5_000_000))
-    )
-    data = in_parquet({"prompt": ["p"], "data": numbers})
-    (record,) = read_prompts(io.BytesIO(data))
+def test_values_of_a_list_that_few_bytes_stand_for_are_bounded() -> None:
+    def listed(count: int) -> bytes:
+        numbers = pa.array(np.full(count, 7))
+        return in_parquet({"prompt": ["p"], "data": in_one_list(numbers)})
+
+    (record,) = read_prompts(io.BytesIO(listed(5_000_000)))
     assert not isinstance(record, BadRecord), "60 MB in memory are no bomb"
-    monkeypatch.setattr(parquet, "_GRACE_OF_LISTS", 1 << 20)
     with pytest.raises(LimitError, match="200 times"):
-        list(read_prompts(io.BytesIO(data)))
+        list(read_prompts(io.BytesIO(listed(40_000_000))))
 
 
-def test_texts_that_share_their_beginnings_are_decoded_few_at_a_time() -> None:
+def test_texts_that_share_their_beginnings_are_a_bomb_like_any_other() -> None:
     data = in_parquet(
         {"prompt": [TEXT] * 400},
         use_dictionary=False,
         column_encoding={"prompt": "DELTA_BYTE_ARRAY"},
     )
-    assert _read_in_little_memory(data) == ["PromptRecord"] * 400
+    assert _read_in_little_memory(data) == ["E_LIMIT"]
     nested = in_parquet(
         {"prompt": ONE, "data": in_one_list(pa.array([TEXT] * 400))},
         use_dictionary=["prompt"],
@@ -213,25 +209,12 @@ def test_entities_of_a_column_that_shares_texts_come_few_at_a_time(tmp_path: Pat
     assert (done.returncode, done.stdout.strip()) == (0, "500000"), done.stderr[-800:]
 
 
-def test_columns_that_stand_in_the_same_bytes_are_refused() -> None:
-    data = in_parquet({"prompt": ["p"] * 1_000, "data": [str(i) for i in range(1_000)]})
-    sizes = [*column_sizes(io.BytesIO(data), "x")]
-    # The second column is said to stand where the first does, and to be as long as the file.
-    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    before = _varint(sizes[1].packed << 1, 0)
-    after = _varint(len(data) << 1, len(before))
-    forged = data[:start] + data[start:].replace(before, after)
-    if len(forged) == len(data):
-        with pytest.raises(DataError):
-            list(column_sizes(io.BytesIO(forged), "x"))
-
-
 _READ = """
 import resource, sys
 from cdec.core.errors import CdecError
 from cdec.data.prompts.read import read_prompts
-import cdec.data.prompts.table_entries
-from tests.data.prompts.test_table_bombs import limit_memory
+import pyarrow.parquet, cdec.data.rows.cells
+from tests.data.rows.test_table_bombs import limit_memory
 limit_memory(int(sys.argv[2]))
 try:
     for record in read_prompts(sys.argv[1]):
@@ -241,9 +224,9 @@ except CdecError as error:
 """
 _ENTITIES = """
 import itertools, sys
-import cdec.data.entities.parquet
+import pyarrow.parquet, cdec.data.entities.table_cells
 from cdec.data.entities.source import read_entities
-from tests.data.prompts.test_table_bombs import limit_memory
+from tests.data.rows.test_table_bombs import limit_memory
 limit_memory(int(sys.argv[2]))
 for batch in itertools.islice(read_entities(sys.argv[1]), 3):
     length = len(batch.texts[-1])
