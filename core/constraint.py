@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
 
-__all__ = ["DEAD", "DONE", "Constraint", "Facts", "Listed", "Session", "States"]
+__all__ = ["DEAD", "DONE", "Constraint", "Facts", "Listed", "Session", "States", "all_accept"]
 
 _ITEMS_A_SESSION = 100
 """Texts whose verdicts share a session."""
@@ -346,3 +346,34 @@ def _within_limits(judge: Callable[..., dict[str, Any]], *asked: Any) -> dict[st
         return judge(*asked)
     except LimitError as error:
         return {"valid": None, "error": error.to_json()}
+
+
+def all_accept(constraints: Sequence[Constraint], whole_texts: Iterable[bytes]) -> bool | None:
+    """Say whether constraints accept one of some texts, each by a path independent of its session.
+
+    Args:
+        constraints: Are given the whole text, without their own forced parts.
+        whole_texts: Ways in which one text may be written, forced parts included.
+
+    Returns:
+        None if no text is accepted by all, and for one of them only the time ran out.
+    """
+    best: bool | None = False
+    for whole in whole_texts:
+        verdict = _all_accept_whole(constraints, whole)
+        if verdict:
+            return True
+        best = best if verdict is False else None
+    return best
+
+
+def _all_accept_whole(constraints: Sequence[Constraint], whole: bytes) -> bool | None:
+    verdict: bool | None = True
+    for constraint in constraints:
+        content = constraint.content(whole)
+        accepted = False if content is None else constraint.accepts(content)
+        if accepted is False:
+            return False
+        if accepted is None:
+            verdict = None
+    return verdict

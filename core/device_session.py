@@ -39,19 +39,13 @@ class DeviceSession(Session):
         self._on = torch.empty(0, device=device.removeprefix("torch:")).device
 
     def start(self, n: int) -> Tensor:
-        """Return ``n`` states at the beginning, int64[n]."""
         return self._put(self._session.start(n))
 
     def advance(self, states: Any, token_ids: Any) -> Tensor:
-        """Follow one token a state, int64[n]; DEAD where it is not allowed, DONE after an end."""
         return self._put(self._session.advance(_host(states), _host(token_ids)))
 
     def fill_mask(self, states: Any, mask: Tensor) -> None:
-        """Overwrite ``mask`` int32[n, ceil(width / 32)] with the exact masks of ``states``.
-
-        Raises:
-            UsageError: The mask has another shape or type.
-        """
+        """Overwrite ``mask`` with exact masks; one of another shape or type is a UsageError."""
         import torch
 
         host = np.empty(require_tensor_mask(mask, len(states), self.words), np.int32)
@@ -59,29 +53,23 @@ class DeviceSession(Session):
         mask.copy_(torch.from_numpy(host))
 
     def check(self, states: Any, token_ids: Any) -> Tensor:
-        """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M]."""
         return self._put(self._session.check(_host(states), _host(token_ids)))
 
     def allowed(self, states: Any) -> tuple[Tensor, Tensor]:
-        """Return the allowed tokens: offsets int64[n + 1], ids int32[...] ascending by state."""
         offsets, ids = self._session.allowed(_host(states))
         return self._put(offsets), self._put(ids)
 
     def is_complete(self, states: Any) -> Tensor:
-        """Say where the text so far is a member (or DONE), bool[n]."""
         return self._put(self._session.is_complete(_host(states)))
 
     def forced(self, states: Any) -> tuple[Tensor, Tensor]:
-        """Return the only possible next events: offsets int64[n + 1], ids int32[...]."""
         offsets, ids = self._session.forced(_host(states))
         return self._put(offsets), self._put(ids)
 
     def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> Tensor:
-        """Follow bytes that need not be tokens, one text a state, int64[n]."""
         return self._put(self._session.advance_bytes(_host(states), texts))
 
     def speculation_keys(self, states: Any) -> Tensor:
-        """Return what a next token may be learnt for, int64[n]."""
         return self._put(self._session.speculation_keys(_host(states)))
 
     def statistics(self) -> Mapping[str, int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cdec.core.native import library
 
@@ -108,8 +108,7 @@ def list_bits(mask: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.in
     Args:
         mask: int32[n, words], C-contiguous.
     """
-    offsets = np.zeros(len(mask) + 1, np.int64)
-    np.cumsum(count_bits(mask), out=offsets[1:])
+    offsets = offsets_of(count_bits(mask))
     ids = np.empty(int(offsets[-1]), np.int32)
     library.list_bits(mask.view(np.uint32), offsets, ids)
     return offsets, ids
@@ -132,8 +131,7 @@ def allowed_of_masks(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return what a session's ``allowed`` does, read off its masks of ``words`` int32 each."""
     parts = [list_bits(mask) for mask in _masks(fill, states, words)]
-    offsets = np.zeros(len(states) + 1, np.int64)
-    np.cumsum([n for starts, _ in parts for n in np.diff(starts).tolist()], out=offsets[1:])
+    offsets = offsets_of([n for starts, _ in parts for n in np.diff(starts).tolist()])
     return offsets, np.concatenate([ids for _, ids in parts] or [np.empty(0, np.int32)])
 
 
@@ -142,10 +140,20 @@ def forced_of_masks(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return what a session's ``forced`` does, read off its masks of ``words`` int32 each."""
     parts = [find_only(mask, end_ids) for mask in _masks(fill, states, words)]
-    only = np.concatenate(parts or [np.empty(0, np.int32)])
-    offsets = np.zeros(len(states) + 1, np.int64)
-    np.cumsum(only >= 0, out=offsets[1:])
-    return offsets, only[only >= 0]
+    return forced_rows(np.concatenate(parts or [np.empty(0, np.int32)]))
+
+
+def forced_rows(only: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return what ``forced`` does of the only event of each state, int32[n], -1 for none."""
+    return offsets_of(only >= 0), only[only >= 0]
+
+
+def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
+    """Return where ranges of these lengths, [n], begin and the last ends, int64[n + 1]."""
+    counts = np.asarray(lengths)
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
 
 
 def _masks(fill: Fill, states: NDArray[np.int64], words: int) -> Iterator[NDArray[np.int32]]:

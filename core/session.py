@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
+from cdec.core.mask import offsets_of
 
 DEAD = -1
 """State after a token that was not allowed."""
@@ -193,8 +194,7 @@ class HostSession(Session):
         """Follow bytes that need not be tokens, int64[n]: DEAD where no member begins so."""
         at = integers(states, 1, "states")
         require_rows(len(at), len(texts), "texts")
-        offsets = np.zeros(len(at) + 1, np.int64)
-        np.cumsum([len(text) for text in texts], out=offsets[1:])
+        offsets = offsets_of([len(text) for text in texts])
         out = np.empty(len(at), np.int64)
         self._advance_texts(at, np.frombuffer(bytearray(b"".join(texts)), np.uint8), offsets, out)
         return out
@@ -228,14 +228,6 @@ class HostSession(Session):
     ) -> None:
         """Write the states after ``flat[offsets[i] : offsets[i + 1]]`` each, int64[n]."""
         raise UsageError(_NO_BYTES)
-
-
-def forced_rows(only: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return what ``forced`` does of the only event of each state, int32[n], -1 for none."""
-    is_forced = only >= 0
-    offsets = np.zeros(len(only) + 1, np.int64)
-    np.cumsum(is_forced, out=offsets[1:])
-    return offsets, only[is_forced]
 
 
 def integers(values: Any, dimensions: int, name: str) -> NDArray[np.int64]:

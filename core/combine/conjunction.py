@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.agreement import all_accept
 from cdec.core.combine.wrapped import ForwardingSession, PairTable
-from cdec.core.constraint import Constraint, Facts, Listed, candidates_of
+from cdec.core.constraint import Constraint, Facts, Listed, all_accept, candidates_of
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, TokenizerMismatchError
 from cdec.core.mask import count_bits, list_bits, mask_words

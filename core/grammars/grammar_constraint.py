@@ -131,13 +131,9 @@ class GrammarConstraint(StoredConstraint):
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run.
 
-        Args:
-            device: ``cpu`` for numpy arrays; ``cuda``, ``cuda:1``, ``torch:cpu`` for tensors.
-
-        Returns:
-            A session with states of its own; masks and memos are shared with the constraint's
-            other sessions. When these have filled the memory budget, new sessions begin with new
-            ones, and the old ones go with the last session that uses them.
+        A session with states of its own; masks and memos are shared with the constraint's other
+        sessions. When these have filled the memory budget, new sessions begin with new ones, and
+        the old ones go with the last session that uses them.
         """
         return on_device(self._on_host(), device)
 

@@ -23,9 +23,9 @@ from cdec.core.grammars.columns import (
     loop_states,
     state_of_tree,
 )
-from cdec.core.mask import mask_words
+from cdec.core.mask import forced_rows, mask_words, offsets_of
 from cdec.core.native import library
-from cdec.core.session import HostSession, forced_rows, integers, require_mask
+from cdec.core.session import HostSession, integers, require_mask
 
 
 def compacted(
@@ -296,8 +296,7 @@ class GrammarSession(HostSession):
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         at = integers(states, 1, "states")
         counts, _ = self._count(at)
-        offsets = np.zeros(len(at) + 1, np.int64)
-        np.cumsum(counts, out=offsets[1:])
+        offsets = offsets_of(counts)
         ids = np.empty(int(offsets[-1]), np.int32)
         self._finish(0, len(at), library.grammar_fill_allowed, at, offsets, ids)
         return offsets, ids

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.mask import mask_words
+from cdec.core.mask import mask_words, offsets_of
 from cdec.core.native import library
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -117,8 +117,7 @@ def _tails(
     """Return the trie of what tokens have from a place in each on."""
     # Every second piece: what lies between two of them is left out.
     pieces = np.stack([starts[ids] + cuts[ids], starts[ids + 1]], axis=1).reshape(-1)
-    offsets = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum(pieces[1::2] - pieces[::2], out=offsets[1:])
+    offsets = offsets_of(pieces[1::2] - pieces[::2])
     texts = np.empty(int(offsets[-1]), np.uint8)
     library.gather_bytes(data, pieces, np.arange(0, len(pieces), 2), texts)
     made = TokenTrie.of_texts(texts, offsets)
@@ -152,6 +151,5 @@ def _runs(
     for token in ids[blanks[ids] > 0].tolist():
         run = table[token][: blanks[token]]
         run_of[token] = known.setdefault(run, len(known))
-    offsets = np.zeros(len(known) + 1, np.int64)
-    np.cumsum([len(run) for run in known], out=offsets[1:])
+    offsets = offsets_of([len(run) for run in known])
     return run_of, np.frombuffer(b"".join(known) or b"\0", np.uint8), offsets

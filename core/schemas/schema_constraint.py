@@ -119,13 +119,9 @@ class SchemaConstraint(StoredConstraint):
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run.
 
-        Args:
-            device: ``cpu`` for numpy arrays; ``cuda``, ``cuda:1``, ``torch:cpu`` for tensors.
-
-        Returns:
-            A session; states and masks are shared with the constraint's other sessions. When they
-            have filled the memory budget, new sessions begin with new ones, and the old ones go
-            with the last session that uses them.
+        A session; states and masks are shared with the constraint's other sessions. When they have
+        filled the memory budget, new sessions begin with new ones, and the old ones go with the
+        last session that uses them.
         """
         return on_device(self._on_host(), device)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import EmptySetError, UsageError
+from cdec.core.mask import offsets_of
 from cdec.core.sets.members import SetMembers
 from cdec.core.sets.trie import SetArrays, build_trie
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -175,8 +176,7 @@ class SetRows:
         """
         rows = self.members.candidate_rows(texts_or_ids, self._own)
         parts = [self.arrays.row(row) for row in rows.tolist()]
-        offsets = np.zeros(len(parts) + 1, np.int64)
-        np.cumsum([len(part) for part in parts], out=offsets[1:])
+        offsets = offsets_of([len(part) for part in parts])
         trie = build_trie(np.concatenate(parts), offsets, self.vocabulary.size)
         compiled = rows if self.compiled is None else self.compiled[rows]
         return SetRows(trie, self.vocabulary, self.members, compiled)

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.core.mask import mask_words
+from cdec.core.mask import forced_rows, mask_words
 from cdec.core.native import library
-from cdec.core.session import Completions, HostSession, forced_rows, integers
+from cdec.core.session import Completions, HostSession, integers
 
 if TYPE_CHECKING:
     from cdec.core.sets.rows import RowFilter

@@ -140,11 +140,9 @@ class TorchSetSession(Session):
         return SetCompletions(self._view, scores, ends)
 
     def start(self, n: int) -> Tensor:
-        """Return ``n`` states before the first token, int64[n]."""
         return torch.full((n,), self._start, dtype=torch.int64, device=self._on)
 
     def advance(self, states: Any, token_ids: Any) -> Tensor:
-        """Follow one token a state, int64[n]; DEAD where it is not allowed, DONE after an end."""
         at, tokens = self._integers(states, 1), self._integers(token_ids, 1)
         _require_rows(at, tokens)
         trie, places = self._trie, self._places(at)
@@ -192,7 +190,6 @@ class TorchSetSession(Session):
         mask.bitwise_or_(torch.where(places.complete[:, None], self._end_mask, 0))
 
     def check(self, states: Any, token_ids: Any) -> Tensor:
-        """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M]."""
         at, tokens = self._integers(states, 1), self._integers(token_ids, 2)
         _require_rows(at, tokens)
         places = self._places(at)
@@ -208,7 +205,6 @@ class TorchSetSession(Session):
         return offsets, bits.nonzero()[:, 1].int()
 
     def is_complete(self, states: Any) -> Tensor:
-        """Say where the text so far is a member (or DONE), bool[n]."""
         at = self._integers(states, 1)
         return self._places(at).complete | (at == DONE)
 
