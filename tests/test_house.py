@@ -16,12 +16,12 @@ CIRCLES: list[list[str]] = []
 """Groups of files that still import each other; a group that is cut open leaves the list."""
 
 BUDGETS: dict[str, tuple[int, int]] = {
-    "cdec.samplers.masked": (38, 7_400),
-    "cdec.samplers.disc": (39, 7_900),
-    "cdec.samplers.exact": (41, 8_400),
-    "cdec.samplers.cdsl": (64, 13_100),
-    "cdec.cli.check": (88, 15_300),
-    "cdec.cli.compile_set": (85, 15_000),
+    "cdec.samplers.masked": (37, 7_400),
+    "cdec.samplers.disc": (38, 7_900),
+    "cdec.samplers.exact": (40, 8_400),
+    "cdec.samplers.cdsl": (49, 11_100),
+    "cdec.cli.check": (81, 15_500),
+    "cdec.cli.compile_set": (78, 15_200),
     "cdec.core.schemas.session": (13, 2_150),
     "cdec.core.grammars.session": (6, 1_400),
 }
