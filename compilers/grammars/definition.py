@@ -123,7 +123,7 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class GrammarLimits:
-    """What compiling a grammar may cost; passing one is a ``LimitError`` that names it.
+    """Limits of compiling a grammar; passing one is a ``LimitError`` that names it.
 
     ``max_rules`` also bounds the named rules before repetitions are written out, ``max_nesting``
     and ``max_repeat`` hold in regular expressions, too, and ``max_states`` for the automaton of one

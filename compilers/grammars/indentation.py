@@ -181,7 +181,7 @@ def _ends_in(scanner: Scanner, terminal: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class Indented:
-    """What is laid out.
+    """Parts of a grammar with an indenter, laid out.
 
     Attributes:
         parts: Grammar, contexts, scanner and tables over the line breaks of every column.

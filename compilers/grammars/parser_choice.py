@@ -45,8 +45,8 @@ ASKED_FOR = "asked for"
 
 
 class Costs(NamedTuple):
-    """What tables and automata may cost, what may be left out of them, what cost too much, and
-    the bytes that texts may have."""
+    """Limits of tables and automata, what may be left out, terminals that cost too much, and the
+    bytes that texts may have."""
 
     limits: GrammarLimits
     counting: Counting | None

@@ -193,7 +193,7 @@ def whole_terminal(pattern: str) -> Terminal:
 
 
 class _Read(NamedTuple):
-    """What a pattern says of the empty text, and what is to be said of the pattern."""
+    """Findings about a pattern: whether the empty text matches, and notices."""
 
     is_nullable: bool
     notices: tuple[Notice, ...]

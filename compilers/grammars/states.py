@@ -52,7 +52,7 @@ class Numbering(Generic[_Key]):
 
 
 class Most(NamedTuple):
-    """What a construction may grow to: states, numbers in all of them, cells of the table."""
+    """Bounds of a construction: states, numbers in all of them, cells of the table."""
 
     states: int = 2**31 - 1
     items: int = 2**62

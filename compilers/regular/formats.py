@@ -27,7 +27,7 @@ _OTHERS = "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF" + "".join(
     f"\\U{plane:04X}{0x1000 if plane == 0xE else 0:04X}-\\U{plane:04X}FFFD"
     for plane in range(1, 15)
 )
-"""What an IRI may hold besides what a URI may (ucschar)."""
+"""Characters of an IRI besides those of a URI (ucschar)."""
 _PRIVATE = "\\uE000-\\uF8FF\\U000F0000-\\U000FFFFD\\U00100000-\\U0010FFFD"
 _POINTER = "(?:/(?:[^/~]|~[01])*)*"
 

@@ -55,7 +55,7 @@ class Bounds(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Which numbers are in: the first set's where spelled as an integer, else the second's.
+    """Members of a set: the first set's where spelled as an integer, else the second's.
 
     pieces: int32[2 sets * 2 sides, 2 B + 1] pattern between and at the bounds. zero: bool[2].
     off: bool[P] of numbers on no grid; of all, where ``gridded`` bool[P] is false.
@@ -73,7 +73,7 @@ class Answers(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What bounds the counting.
+    """Bounds of the counting.
 
     places: Digits behind the point of multiples. most: Digits before the point of any number;
     bounds with more are larger than all. longest, deepest: Most digits of other bounds before and

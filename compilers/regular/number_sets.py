@@ -35,7 +35,7 @@ def exact(value: Exact) -> Exact:
 
 
 class Pattern(NamedTuple):
-    """Which numbers are in, wherever they lie.
+    """Rule of which numbers are in, wherever they lie.
 
     Attributes:
         grid: Its multiples are told apart; 0: no number is.

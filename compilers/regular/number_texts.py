@@ -48,7 +48,7 @@ _MOST_DIGITS = 16
 _ZERO = chr(ord("A") + _MOST_DIGITS)
 """Stands where letters from A on stand for exponents: behind 0 any may follow."""
 _END, _LETTER = 1, 2
-"""What a state says: a number may end, the letter of an exponent was read."""
+"""Marks of states: a number may end, the letter of an exponent was read."""
 _EXPONENT = 5
 """Digits that an exponent may have."""
 _COUNTED = 64

@@ -287,7 +287,7 @@ class Document:
         return found
 
     def is_dynamic(self, schema: Schema, reference: str) -> bool:
-        """Whether what a ``$dynamicRef`` leads to depends on how its place was reached."""
+        """Say whether what a ``$dynamicRef`` leads to depends on how its place was reached."""
         anchor = urldefrag(reference)[1]
         return self._dynamic.get(anchor, 0) > 1
 

@@ -236,7 +236,7 @@ def partition(charsets: Sequence[Ranges]) -> Atoms:
 
 
 class ByteTree(NamedTuple):
-    """How the bytes of a character lead to its atom; node 0 is before the first byte.
+    """Tree of the bytes that lead to each character's atom; node 0 is before the first byte.
 
     children: int32[nodes, 256]: a node, ``-2 - atom`` after the last byte, -1 where no character of
     an atom continues. atoms: For every node the atoms below it.

@@ -141,7 +141,7 @@ def empty_terminal(terminal: Terminal, what: str) -> EmptyTerminalError:
 
 
 class PatternFacts(NamedTuple):
-    """What a regular expression contains.
+    """Constructs that a regular expression contains.
 
     Attributes:
         features: Constructs that are not regular, in the pattern's order.

@@ -61,7 +61,7 @@ _NEWLINE: Ranges = ((10, 10),)
 _BEGINNINGS = (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING)
 _ENDS = (sre.AT_END, sre.AT_END_STRING)
 Choice: TypeAlias = tuple[tuple[bool, tuple[Ranges, ...]], ...]
-"""What must all hold: whether it looks ahead, and the characters there."""
+"""Conditions that must all hold: whether one looks ahead, and the characters there."""
 MATCH = 0
 """The node of a thread that has matched."""
 ENTER, LEAVE = 1, 2
@@ -89,7 +89,7 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True)
 class Counting:
-    """What is left out of counted repetitions.
+    """Measure of what is left out of counted repetitions.
 
     Attributes:
         reach: The most characters of a set that one token reads, those cut by its ends included.

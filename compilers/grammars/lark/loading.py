@@ -40,7 +40,7 @@ _MAX_NAME = 10_000
 
 
 class ImportLoader:
-    """What Lark asks for an imported file; it never looks anywhere else.
+    """Reader of imported files for Lark, which never looks anywhere else.
 
     Args:
         folder: Folder of files that may be imported, links resolved; None: none.

@@ -43,7 +43,7 @@ _LEAST = 100
 """Literals of a list that is cut out; a shorter one is left to Lark."""
 
 Order: TypeAlias = tuple[int, int, int, str]
-"""What Lark orders terminals by: less priority, width and length come later; then the name."""
+"""Key by which Lark orders terminals: less priority, width and length come later; then the name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from cdec.core.errors import LimitError
 
 
 class Refined(NamedTuple):
-    """What takes the place of a grammar's parts: terminals and LR states apart by boundary.
+    """Parts of a grammar with terminals and LR states apart by boundary.
 
     ``plain``: int32[N] the state that acts like an LR state at the boundary that says nothing; -1
     where it has read something ignored to come to another.

@@ -124,7 +124,7 @@ class End(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What comes before an end in lark's order, and would win.
+    """Rivals that come before an end in lark's order, and would win.
 
     Attributes:
         wants: Of look-ahead; among them that what may yet match does not.

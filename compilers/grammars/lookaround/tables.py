@@ -28,7 +28,7 @@ Pair = tuple[int, int]
 
 
 class Ahead(NamedTuple):
-    """What can come behind a boundary.
+    """Continuations behind a boundary.
 
     Attributes:
         may_end: Says of a boundary whether the text may end there.
@@ -41,7 +41,7 @@ class Ahead(NamedTuple):
 
 @dataclass(slots=True)
 class Variants:
-    """Which boundaries can stand where, while they are being found.
+    """Boundaries by where they can stand, while they are being found.
 
     Attributes:
         plain, first: The boundary that says nothing; that at the start of a text.

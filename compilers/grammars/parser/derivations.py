@@ -68,7 +68,7 @@ class StackParser:
 
 
 class Derivations(StackParser):
-    """What LALR tables do, what their rules allow besides, and shortest texts of both.
+    """Actions of LALR tables, those that their rules allow besides, and shortest texts of both.
 
     Args:
         tables: LALR(1), their conflicts resolved for shifting.

@@ -39,7 +39,7 @@ class Items:
 
 @dataclass(slots=True)
 class _Expansion:
-    """What the nonterminals after the dots of a kernel add to its state.
+    """Items that the nonterminals after the dots of a kernel add to its state.
 
     Attributes:
         advanced: Symbol -> the items that have just passed it.

@@ -23,7 +23,7 @@ _NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What the tokens can spell of a grammar.
+    """Coverage of a grammar by tokens.
 
     Attributes:
         is_whole: Wherever a text can go on in bytes, it can in tokens.

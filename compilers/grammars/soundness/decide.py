@@ -124,7 +124,7 @@ def _completes(stack: Stack, pending: int, completions: Completions) -> bool:
 
 
 class LexerFacts(NamedTuple):
-    """What was found out about a deterministic lexer and its parser.
+    """Findings about a deterministic lexer and its parser.
 
     Attributes:
         adjacency: Letters and pending matches.
@@ -139,7 +139,7 @@ class LexerFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Soundness:
-    """What is known about the completions of a grammar's texts.
+    """Findings about the completions of a grammar's texts.
 
     Attributes:
         empty: No text is in the language; None: not decided within limits.

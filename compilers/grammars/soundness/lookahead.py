@@ -28,7 +28,7 @@ NOTHING_PENDING = 0
 TAKEN = 1
 """A pending match completes: the reading that it moves along with is void."""
 _STOPS, _PLAIN, _COMPLETES = 0, 1, 2
-"""What entering a scanner state means: nothing more can complete; later only; a terminal ends."""
+"""Meanings of entering a scanner state: nothing more can complete; later only; a terminal ends."""
 _MAX_STEPS = 50_000_000
 """Pending matches times byte classes before the question is left open."""
 _MAX_WORK = 500_000_000

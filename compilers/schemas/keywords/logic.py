@@ -132,4 +132,4 @@ HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "if": _both_ways(_if),
 }
 LAST: dict[str, tuple[Handler, Handler]] = {"oneOf": (accept_one, refuse_one)}
-"""What is met behind all others, since these tell its branches apart."""
+"""Keywords met behind all others, since these tell their branches apart."""

@@ -48,7 +48,7 @@ _APPLICATORS = frozenset(
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What subschemas evaluate, where a goal holds.
+    """Properties or items that subschemas evaluate, where a goal holds.
 
     Attributes:
         goal: Which of them hold, and which do not.
@@ -77,7 +77,7 @@ class Evaluated:
 
 
 class _UnsureError(Exception):
-    """What is evaluated cannot be said; the argument is why."""
+    """Evaluation that cannot be told; the argument is why."""
 
 
 _Own = Callable[[Expansion, Schema, bool], Evaluated]

@@ -260,7 +260,7 @@ class ArrayCases:
                 yield ArrayCase(made, plan.groups)
 
     def _is_counted(self, shape: ArrayShape) -> bool:
-        """Whether counting alone says if the items to come can be what must be contained."""
+        """Say whether counting alone says if the items to come can be what must be contained."""
         if all(c.high is None and self._is_open(shape, c) for c in shape.contains):
             return shape.high is None or len(shape.contains) + bool(shape.prefix) <= 1
         one = shape.contains[0]
@@ -273,7 +273,7 @@ class ArrayCases:
         )
 
     def _is_open(self, shape: ArrayShape, contains: Contains) -> bool:
-        """Whether items behind the prefix can be what must be contained."""
+        """Say whether items behind the prefix can be what must be contained."""
         return self._has_value(conjunction((shape.rest, contains.goal)))
 
     def _plans(self, shape: ArrayShape) -> Iterator[Plan]:

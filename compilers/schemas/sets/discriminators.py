@@ -76,7 +76,7 @@ class Meanings:
         return left
 
     def of_types(self, literal: int, types: frozenset[str]) -> bool:
-        """Whether all values of some types belong to a literal for sure."""
+        """Say whether all values of some types belong to a literal for sure."""
         found, is_all = self._types(literal)
         return not types & found if literal & 1 else is_all and types <= found
 
@@ -125,7 +125,7 @@ class Meanings:
 
 
 class _Said(NamedTuple):
-    """What a goal says outright.
+    """Facts that a goal says outright.
 
     Attributes:
         meanings: Of its literals. types: That its values may have.
@@ -159,13 +159,13 @@ class Discriminators:
         """All constants, as they are first written, and where."""
 
     def exclude(self, shape: ObjectShape) -> bool:
-        """Whether a required property of a shape has no value for sure."""
+        """Say whether a required property of a shape has no value for sure."""
         if len(shape.blocks) < 2 and not shape.exists:
             return any(shape.goal(name) == FALSE for name in shape.required)
         return any(self.conflict(shape.goal(name)) for name in shape.required)
 
     def conflict(self, goal: Goal) -> bool:
-        """Whether what a goal says outright contradicts itself: constants, types, contraries."""
+        """Say whether a goal contradicts itself outright: constants, types, contraries."""
         if goal == FALSE:
             return True
         return len(goal) > 1 and self._said(goal).is_nothing
@@ -180,7 +180,7 @@ class Discriminators:
         return tuple(x for x in goal if not x & 1 or not self._holds(x, named))
 
     def implies(self, inner: Goal, outer: Goal) -> bool:
-        """Whether what a goal says outright implies all that another says."""
+        """Say whether what a goal says outright implies all that another says."""
         if self.conflict(inner):
             return True
         said = self._said(inner)
@@ -193,7 +193,7 @@ class Discriminators:
         )
 
     def _is_contrary(self, literal: int, values: frozenset[object]) -> bool:
-        """Whether a literal refuses some of these values alone."""
+        """Say whether a literal refuses some of these values alone."""
         if literal < 0 or not literal & 1:
             return False
         constants, _ = self._constants(literal >> 1)
@@ -218,7 +218,7 @@ class Discriminators:
         return goals
 
     def _holds(self, literal: int, values: frozenset[object]) -> bool:
-        """Whether all of some values belong to a literal for sure."""
+        """Say whether all of some values belong to a literal for sure."""
         if literal < 0:
             return False
         constants, is_all = self._constants(literal >> 1)

@@ -40,7 +40,7 @@ _OF_ALL = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 
 
 class UnderWayError(Exception):
-    """What was asked rests on an expansion that is not finished."""
+    """Question that rests on an expansion that is not finished."""
 
 
 class Expansion:
@@ -87,7 +87,7 @@ class Expansion:
         self._base = 0
         """Goals under way at lower depths must not be asked for."""
         self._contexts: list[tuple[int, ValueSet]] = []
-        """What is met with the sets that are being made now, and the depth of the goal it is of."""
+        """Sets met with those being made now, and the depth of the goal that each is of."""
 
     def expand(self, goal: Goal) -> ValueSet:
         """Return the values of a goal, one level deep.
@@ -188,7 +188,7 @@ class Expansion:
         return self._beside[schema]
 
     def are_disjoint(self, a: Goal, b: Goal) -> bool:
-        """Whether two goals are known to have no value in common, where they are asked about.
+        """Say whether two goals are known to have no value in common, where they are asked about.
 
         What they are met with counts as well: two branches that a property tells apart are disjoint
         if it is required beside them. The result then stands on the goal that says so.

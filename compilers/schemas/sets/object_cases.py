@@ -150,14 +150,14 @@ class ObjectCases:
                 yield from self._placed(_requiring(rest, name, exists), number, steps)
 
     def _is_open(self, cells: list[Cell], number: int, exists: Exists) -> bool:
-        """Whether a name that is not mentioned can be what must exist."""
+        """Say whether a name that is not mentioned can be what must exist."""
         return any(
             number in cell.exists and self._has_value(conjunction((cell.goal, exists.goal)))
             for cell in cells
         )
 
     def _is_met(self, shape: ObjectShape, name: str, exists: Exists) -> bool:
-        """Whether a property of a name can be what must exist."""
+        """Say whether a property of a name can be what must exist."""
         if name not in exists.names:
             return False
         return self._has_value(conjunction((shape.goal(name), exists.goal)))
@@ -190,7 +190,7 @@ class ObjectCases:
         return names, cells
 
     def _is_possible(self, shape: ObjectShape, names: list[str], cells: list[Cell]) -> bool:
-        """Whether a shape has an object."""
+        """Say whether a shape has an object."""
         demanded = len(shape.required) + len(shape.exists)
         if shape.high is not None and shape.high < max(shape.low, demanded):
             return False
@@ -232,7 +232,7 @@ def _width(exists: Exists) -> tuple[float, int]:
 
 
 def _is_met_anyway(shape: ObjectShape, name: str, exists: Exists) -> bool:
-    """Whether a required property is what must exist, whatever it is."""
+    """Say whether a required property is what must exist, whatever it is."""
     return name in exists.names and set(exists.goal) <= set(shape.goal(name))
 
 

@@ -48,7 +48,7 @@ class Inclusion:
         self._known: dict[tuple[Goal, Goal], bool] = {}
 
     def goal(self, inner: Goal, outer: Goal) -> bool:
-        """Whether every value of a goal belongs to another for sure."""
+        """Say whether every value of a goal belongs to another for sure."""
         if outer == TRUE or inner == outer:
             return True
         key = (inner, outer)
@@ -58,7 +58,7 @@ class Inclusion:
         return known
 
     def objects(self, inner: ObjectShape, outer: ObjectShape) -> bool:
-        """Whether every object of a shape belongs to another for sure."""
+        """Say whether every object of a shape belongs to another for sure."""
         if not outer.required <= inner.required:
             return False
         if outer.low > max(inner.low, len(inner.required)):
@@ -75,7 +75,7 @@ class Inclusion:
         return all(self.goal(inner.goal(name), goal) for name, goal in block.names)
 
     def arrays(self, inner: ArrayShape, outer: ArrayShape) -> bool:
-        """Whether every array of a shape belongs to another for sure."""
+        """Say whether every array of a shape belongs to another for sure."""
         if outer.low > inner.low or not set(outer.unique) <= set(inner.unique):
             return False
         if outer.high is not None and (inner.high is None or inner.high > outer.high):

@@ -80,7 +80,7 @@ class Satisfiable:
         return answer
 
     def is_empty_for_sure(self, goal: Goal) -> bool:
-        """Whether a goal has no value; False where that cannot be said, in its own expansion."""
+        """Say whether a goal has no value; False where that is not known, in its own expansion."""
         before, self._base = self._base, len(self._under_way)
         try:
             with self._expansion.from_outside():

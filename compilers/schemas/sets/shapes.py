@@ -127,7 +127,7 @@ def canonical(value: Any) -> object:
 
 
 class Contains(NamedTuple):
-    """How many items must, and may, belong to a goal, from some index on."""
+    """Numbers of items that must, and may, belong to a goal, from some index on."""
 
     goal: Goal
     low: int
@@ -161,7 +161,7 @@ class ArrayShape:
 
 @dataclass(frozen=True)
 class Block:
-    """What one schema says of properties: each name's goal, each pattern's, and all others'.
+    """Properties by one schema: each name's goal, each pattern's, and all others'.
 
     A name that is matched by patterns belongs to their goals as well; ``rest`` is for those that
     nothing names or matches.

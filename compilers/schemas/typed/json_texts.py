@@ -33,7 +33,7 @@ _SIDES = {
     "exclusiveMaximum": at_most,
 }
 _QUOTED = re.compile(r"\\[.$+?*()\[\]{}|-]|\[[^\]]*\]")
-"""What stands for itself in an expression, and its classes."""
+"""Escapes of signs in an expression, and its classes."""
 _HEX = "[0-9A-Fa-f]"
 _FORMATS = {
     "date": DATE,
@@ -48,7 +48,7 @@ Resolve = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class _NotRegularError(Exception):
-    """What no expression is written for; its text is the keyword."""
+    """Keyword that no expression is written for; its text is the keyword."""
 
 
 def json_text(content: dict[str, Any], resolve: Resolve) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from cdec.compilers.schemas.typed.texts import (
 from cdec.core.schemas.own_keywords import NUMBERS
 
 _BLANKS = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-"""What pydantic strips from the ends of texts."""
+"""Characters that pydantic strips from the ends of texts."""
 _STRIPPED = f"^(?:[^{_BLANKS}](?:[\\s\\S]*[^{_BLANKS}])?)?$"
 _COMMON = (
     r"^[\x00-\x1b\x20-\xb1\xb4-\xb8\xba\xbb\xbf-\u02c1\u0391-\u0481\u048a-\u0556\u05d0-\u05ea"
@@ -42,7 +42,7 @@ _COMMON = (
 digits or blanks to both."""
 _CLASSES = re.compile(r"\\[wWbBsSD]")
 _CLASS_IN_CLASS = re.compile(r"\[(?:\\.|[^\]\\])+?(?:\[|&&|--|~~)|\[\[")
-"""What Rust reads as classes within a class, and Python does not."""
+"""Signs that Rust reads as classes within a class, and Python does not."""
 
 _LONGEST_KEY = 200
 """Characters of a key whose type allows more."""

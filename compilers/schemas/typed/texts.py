@@ -226,7 +226,7 @@ TEXTS: dict[str, dict[str, Any]] = {
     **{free: {"type": "string"} for free in ("path", "file-path", "directory-path")},
     **{free: {"type": "string"} for free in ("binary", "password")},
 }
-"""What strings of a format are, by its name in the schema of a type."""
+"""Schemas of strings of a format, by its name in the schema of a type."""
 
 
 _TEXT_OF: dict[str, Made] = {
