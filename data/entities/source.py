@@ -14,10 +14,8 @@ from cdec.data.input.json_text import parse_json
 from cdec.data.input.lines import LineBlock, decode_line, numbered_lines
 from cdec.data.input.source import ENTITY_LIMITS, InputLimits, Source, SourceStats, source_name
 from cdec.data.near import near_hint
-from cdec.data.rows.csv import CsvRows
 from cdec.data.rows.formats import FORMATS, format_by_name
-from cdec.data.rows.row import Row, Rows
-from cdec.data.rows.tables import TableRows
+from cdec.data.rows.row import CsvRows, Row, Rows, TableRows
 from cdec.data.rows.text import LineRows
 
 Format = Literal["auto", "text", "json", "jsonl", "csv", "parquet", "arrow"]

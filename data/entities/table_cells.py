@@ -14,7 +14,7 @@ from cdec.data.rows.cells import row_bytes, slices
 
 if TYPE_CHECKING:
     from cdec.data.entities.request import EntityRequest
-    from cdec.data.rows.tables import TableRows
+    from cdec.data.rows.row import TableRows
 
 
 def entities_in(rows: TableRows, request: EntityRequest) -> Iterator[EntityBatch]:

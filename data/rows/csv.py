@@ -3,56 +3,17 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING
 
-import orjson
-
 from cdec.core.errors import CdecError, DataError, EncodingError, LineTooLongError
 from cdec.data.input.lines import LineBlock, LineBlocks, LongLine
-from cdec.data.rows.row import Row, Rows
+from cdec.data.rows.row import CsvRows, Row, Rows
 
 if TYPE_CHECKING:
     from cdec.data.rows.row import Reading
-
-_JSON_CELLS = frozenset(
-    {
-        *("n", "seed", "temperature", "max_tokens", "messages", "candidates", "index"),
-        *("token_ids", "after", "between", "budget", "regions"),
-    }
-)
-"""Fields whose cells are JSON where they parse: a CSV has texts alone."""
-_NOT_EMPTY = _JSON_CELLS | {"id", "prefill", "constraint", "grammar", "regex", "schema"}
-"""Fields whose empty cells say nothing, as nulls do in other tables."""
-
-
-@dataclass(frozen=True, slots=True)
-class CsvRows:
-    """Rows of cells, each a text.
-
-    Attributes:
-        header: Names of the columns.
-        cells: Of each row, as many as there are columns.
-        lines: Number of each row's first line.
-        no_header: Whether a row of one cell is a text.
-    """
-
-    header: Sequence[str]
-    cells: Sequence[Sequence[str]]
-    lines: Sequence[int]
-    no_header: bool
-
-    def __iter__(self) -> Iterator[Row]:
-        for line, cells in zip(self.lines, self.cells, strict=True):
-            if self.no_header and len(cells) == 1:
-                yield Row(line, cells[0], text=cells[0])
-            else:
-                fields = _fields(self.header, cells)
-                yield Row(line, fields, fields=fields)
 
 
 def read_csv(reading: Reading, separator: str = ",") -> Iterator[Rows]:
@@ -311,17 +272,3 @@ class _Lines:
 
 def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
-
-
-def _fields(header: Sequence[str], cells: Sequence[str]) -> dict[str, object]:
-    fields: dict[str, object] = {}
-    for column, cell in zip(header, cells, strict=True):
-        if cell == "" and column in _NOT_EMPTY:
-            continue
-        fields[column] = cell
-        if column in _JSON_CELLS:
-            with suppress(orjson.JSONDecodeError):  # the text then, which its check will name
-                fields[column] = orjson.loads(cell)
-    if "messages" in fields and fields.get("prompt") == "":
-        del fields["prompt"]
-    return fields

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
-import orjson
-
-from cdec.core.errors import CdecError, DataError, FieldError, UsageError
+from cdec.core.errors import DataError, UsageError
 from cdec.core.files.remote import is_url
 from cdec.data.input.decompress import compression_of
 from cdec.data.input.source import hash_whole, open_source, read_chunks
 from cdec.data.rows.dataset import read_dataset
 from cdec.data.rows.formats import FORMATS
-from cdec.data.rows.row import Row, Rows
+from cdec.data.rows.row import Rows, TableRows
 from cdec.data.rows.table_process import TableBytes
 
 if TYPE_CHECKING:
@@ -26,58 +24,6 @@ _ARROW_FILE, _ARROW_STREAM = FORMATS["arrow"].magics
 _HEAD_BYTES = 16
 _ROWS = 1 << 16
 """Most rows of a table that come together."""
-_WHOLE_NUMBERS = {"n", "seed", "max_tokens", "index"}
-"""Fields that are integers; pandas makes floats of them where some rows have none."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableRows:
-    """The rows of a record batch.
-
-    Attributes:
-        batch: Of checked columns, bytes in the place of texts.
-        columns: Their names, as they were chosen.
-        first: Number of the first row, from 1.
-        reading: The input.
-    """
-
-    batch: Any
-    columns: Sequence[str]
-    first: int
-    reading: Reading
-
-    def __iter__(self) -> Iterator[Row]:
-        from cdec.data.rows.cells import objects_of
-
-        name, most = self.reading.name, self.reading.limits.max_line_bytes
-        for row, found in objects_of(self.batch, name, self.first, most):
-            self.reading.stats.lines += 1
-            yield _row(found, row, name, most)
-
-
-def _row(found: dict[str, object] | CdecError, row: int, name: str, most: int) -> Row:
-    if isinstance(found, CdecError):
-        return _bad_row(row, found)
-    if found.pop("id_is_number", False) and str(found.get("id")).lstrip("-").isdecimal():
-        found["id"] = int(str(found["id"]))  # as cdec's own Parquet outputs write numbers
-    for field in _WHOLE_NUMBERS & found.keys():
-        value = found[field]
-        if isinstance(value, float) and value.is_integer():
-            found[field] = int(value)
-    try:
-        size = len(orjson.dumps(found))
-    except (TypeError, ValueError) as problem:
-        text = f"{name}, row {row}: {problem}"
-        return _bad_row(row, FieldError(text, hint="write it as a text", line=row))
-    if size > most:
-        from cdec.data.rows.cells import row_too_long
-
-        return _bad_row(row, row_too_long(name, row, size, most))
-    return Row(row, found, fields=found, unit="row")
-
-
-def _bad_row(row: int, error: CdecError) -> Row:
-    return Row(row, f"row {row} {error.code}", error=error, unit="row")
 
 
 def read_parquet(reading: Reading) -> Iterator[Rows]:
