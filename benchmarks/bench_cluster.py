@@ -27,9 +27,8 @@ from cdec.core import Vocabulary
 from cdec.core.tokens.locations import EMBEDDED
 from cdec.data.assets import evaluation_prompts
 from cdec.data.prompts.read import prompts_from_records, read_prompts
-from cdec.integrations.ray.cluster import cluster
+from cdec.integrations.ray.cluster import Pool, cluster
 from cdec.integrations.ray.parts import PartFolder, parts_of_records
-from cdec.integrations.ray.pool import Pool
 from cdec.integrations.ray.run import sample_parts
 from cdec.integrations.ray.settings import Settings
 

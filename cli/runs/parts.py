@@ -44,11 +44,9 @@ def sample_parts(options: Options, run: Run) -> int:
         ExtraMissingError: Ray is not installed.
         CdecError: As ``cdec sample``, and what ends all workers.
     """
-    from cdec.integrations.ray.cluster import cluster
+    from cdec.integrations.ray.cluster import Pool, cluster, ray_library
     from cdec.integrations.ray.far_parts import part_folder
-    from cdec.integrations.ray.library import ray_library
     from cdec.integrations.ray.parts import parts_of_records
-    from cdec.integrations.ray.pool import Pool
     from cdec.integrations.ray.run import PartRun
     from cdec.integrations.ray.run import sample_parts as dealt_out
     from cdec.integrations.ray.settings import Settings

@@ -220,8 +220,7 @@ def _of_records(plan: Plan, sampler: RecordSampler, samples: WrittenSamples) -> 
 
 def _of_requests(plan: Plan, sampler: RecordSampler, samples: WrittenSamples) -> _Steps:
     """Return the steps of the requests of a batch file: a line a request."""
-    from cdec.integrations.openai_batch.drawing import BatchTasks, batch_work
-    from cdec.integrations.openai_batch.responses import Responses, refusal
+    from cdec.integrations.openai_batch.answering import BatchTasks, Responses, batch_work, refusal
 
     called = plan.options.batch.served_name or named_model(plan.options.loading.model)
     responses = Responses(sampler.model, called, samples.fields)
@@ -324,7 +323,7 @@ def _all_done(
     records: Iterable[PromptRecord | BadRecord], finished: FinishedRecords, plan: Plan
 ) -> int:
     """Return how many records there are, where all draws of all are there; 0 where not."""
-    from cdec.integrations.openai_batch.responses import line_id
+    from cdec.integrations.openai_batch.answering import line_id
     from cdec.integrations.records.drawing import draws_of
 
     is_batch, count = plan.options.batch.openai_batch, 0

@@ -1,10 +1,10 @@
 """OpenAI batch files: lines that are requests of a server become lines that are its responses.
 
-``answer_batch`` of ``answering`` is the way in; the command line has another. Read ``body_fields``
-(what a request may say, and what is refused by name) first, then ``body`` and ``reading`` (a line
-becomes a record, or its error), ``drawing`` (records to draws, several prompts in one) and
-``responses`` (samples to a line). A line never names a file: artifacts come by registered names,
-and what it brings is compiled only if that was allowed, in the limited child.
+``answer_batch`` of ``answering`` is the way in; the command line has another. Read ``body`` (what a
+request may say, and what is refused by name) first, then ``reading`` (a line becomes a record, or
+its error) and ``answering`` (records to draws, several prompts in one; samples to a line). A line
+never names a file: artifacts come by registered names, and what it brings is compiled only if that
+was allowed, in the limited child.
 """
 
 from __future__ import annotations

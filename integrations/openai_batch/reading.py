@@ -15,14 +15,16 @@ from cdec.data.rows.formats import open_input
 from cdec.data.rows.row import Row, row_of
 from cdec.data.rows.table_process import TableProcess
 from cdec.integrations.openai_batch.body import (
+    CHAT,
+    TEXT,
     Asking,
     constrained,
     drawn,
     log_probabilities,
     named_model,
     prompts_of,
+    refuse_what_is_not_honoured,
 )
-from cdec.integrations.openai_batch.body_fields import CHAT, TEXT, refuse_what_is_not_honoured
 
 _FIELDS = ("custom_id", "method", "url", "body")
 

@@ -1,18 +1,59 @@
-"""Begins Ray and ends it: a cluster that is there is joined, else this machine becomes one."""
+"""Clusters of Ray: joined or started and ended, what they have, and workers of a size that fits."""
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import os
 import signal
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cdec.core.errors import UnavailableError
+from cdec.core.errors import ExtraMissingError, UnavailableError, UsageError
 from cdec.core.files.whole import scratch_folder
-from cdec.integrations.ray.library import ray_library, restore
+
+if TYPE_CHECKING:
+    from ray.data import Dataset
+
+
+INSTALL = 'pip install "cdec[ray]"'
+
+
+def ray_library() -> Any:
+    """Return the module ``ray``, with ``ray.data`` loaded.
+
+    Raises:
+        ExtraMissingError: It is not installed.
+    """
+    # subtle: importing it and starting it put handlers of its own in the place of the caller's.
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise ExtraMissingError(
+            f"many machines need Ray, which is not installed ({error.name} is missing)",
+            hint=INSTALL,
+        ) from error
+    restore(before)
+    return ray
+
+
+def restore(handlers: dict[signal.Signals, Any]) -> None:
+    """Put handlers of signals back, where that can be done."""
+    for signum, handler in handlers.items():
+        try:
+            if handler is not None and signal.getsignal(signum) is not handler:
+                signal.signal(signum, handler)
+        except ValueError:
+            # subtle: only the main thread may, and only it has had them replaced.
+            return
+
 
 OBJECT_STORE_BYTES = 256 << 20
 """Shared memory of a machine that becomes a cluster; what does not fit goes to its disk."""
@@ -108,3 +149,173 @@ def quiet_data() -> Iterator[None]:
     finally:
         context.enable_progress_bars, context.max_errored_blocks = before
         logger.setLevel(level)
+
+
+_STATUS = b"__autoscaling_status"
+"""Where Ray's monitor keeps its last report, of a cluster that scales or not."""
+
+
+def resources() -> dict[str, float]:
+    """Return what the cluster has now, by kind."""
+    return dict(ray_library().cluster_resources())
+
+
+def most_of(kind: str) -> float:
+    """Return the most of a kind that the cluster can ever have; inf where that cannot be known.
+
+    A cluster with an autoscaler begins with none of what nobody has asked for yet.
+    """
+    ray_library()
+    now = resources().get(kind, 0.0)
+    declared = _declared()
+    if declared is not None:
+        return max(now, float(declared.get(kind, 0)))
+    return math.inf if _scales(_report()) else now
+
+
+def _declared() -> Mapping[str, float] | None:
+    """Return what the autoscaler's configuration allows, where Ray knows it."""
+    try:
+        from ray._private.state import state
+
+        found: Mapping[str, float] | None = state.get_max_resources_from_cluster_config()
+    except Exception:
+        # subtle: not Ray's public surface, though its own datasets ask so.
+        return None
+    return found
+
+
+def _report() -> Mapping[str, Any]:
+    """Return the last report of the autoscaler; empty where there is none."""
+    try:
+        from ray.experimental.internal_kv import _internal_kv_get
+
+        found = json.loads(_internal_kv_get(_STATUS) or b"{}")
+    except Exception:
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _scales(report: Mapping[str, Any]) -> bool:
+    """Say whether a report is of an autoscaler that may add machines.
+
+    subtle: one that only looks on makes up a type of its own for each machine, named after it.
+    """
+    told = report.get("autoscaler_report") or {}
+    types = told.get("node_type_mapping") or {}
+    return any(kind != f"node_{node}" for node, kind in types.items())
+
+
+IN_FLIGHT = 2
+"""Pieces of work a worker has at most: one under way, and one so that it need not wait."""
+
+
+_READING = 1.0
+"""Processors that Ray gives to a task that reads a dataset: it waits for them without end."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool of workers, each of which holds a model of its own.
+
+    Attributes:
+        workers: How many; None takes as many as the cluster has processors for.
+        cpus: Processors a worker asks for.
+        gpus: Graphics processors a worker asks for; a fraction lets workers share one.
+        memory: Bytes of memory that a worker asks for; None asks for none.
+        retries: How often work is done again whose worker died.
+
+    Raises:
+        UsageError: A number out of range.
+    """
+
+    workers: int | None = None
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory: int | None = None
+    retries: int = 3
+
+    def __post_init__(self) -> None:
+        least = {"workers": 1, "cpus": 0, "gpus": 0, "memory": 1, "retries": 0}
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if value is not None and not value >= bound:
+                raise UsageError(f"`{name}` is {value}, expected at least {bound}")
+
+    def size(self, work: int | None = None, *, spare: float = 0.0) -> int:
+        """Return how many workers there are.
+
+        Args:
+            work: Pieces of work there are; None where that is not known.
+            spare: Processors that are left to others, where ``workers`` does not say how many.
+
+        Raises:
+            UsageError: The cluster can never have what a single worker asks for.
+        """
+        asked = {"CPU": self.cpus, "GPU": self.gpus}
+        for kind, amount in asked.items():
+            # What it has now is not all: it may begin with none, and add machines as it is asked.
+            if amount > resources().get(kind, 0) and amount > (most := most_of(kind)):
+                raise UsageError(
+                    f"a worker asks for {amount:g} {kind}, and the cluster has {most:g} at most",
+                    hint="ask for less, or start Ray on more machines",
+                )
+        fits = self.workers
+        if fits is None:
+            has = resources()
+            has["CPU"] = has.get("CPU", 0) - spare
+            fits = min(
+                (int(has.get(kind, 0) // amount) for kind, amount in asked.items() if amount > 0),
+                default=1,
+            )
+        return max(1, fits if work is None else min(fits, work))
+
+    def cpus_beside(self, spare: float) -> float:
+        """Return the processors that a worker asks for; none where ``spare`` takes the last."""
+        has = resources().get("CPU", 0)
+        leaves = self.workers is not None or self.cpus <= has - spare or self.cpus > has
+        return self.cpus if leaves else 0.0
+
+    def mapped(
+        self,
+        dataset: Dataset,
+        worker: type,
+        arguments: Mapping[str, Any],
+        *,
+        batch_size: int,
+        work: int | None = None,
+        is_read: bool = False,
+    ) -> Dataset:
+        """Return a dataset with its batches sent through workers.
+
+        Args:
+            dataset: The batches' rows.
+            worker: Class of the workers: made once a process, called with each batch as a table.
+            arguments: Keywords it is made with.
+            batch_size: Rows a batch.
+            work: Pieces of work there are; None where that is not known.
+            is_read: Whether the rows may have to be read first, which takes a processor.
+
+        Raises:
+            UsageError: As ``size``.
+        """
+        data, spare = ray_library().data, _READING if is_read else 0.0
+        again: dict[str, Any] = {"max_restarts": -1, "max_task_retries": self.retries}
+        if self.memory is not None:
+            again["memory"] = self.memory
+        with warnings.catch_warnings():
+            # Ray has no other way to say how often a worker's work is done again.
+            warnings.filterwarnings("ignore", message=".*ray_remote_args.*")
+            mapped: Dataset = dataset.map_batches(
+                worker,
+                fn_constructor_kwargs=dict(arguments),
+                batch_size=batch_size,
+                batch_format="pyarrow",
+                compute=data.ActorPoolStrategy(
+                    size=self.size(work, spare=spare), max_tasks_in_flight_per_actor=IN_FLIGHT
+                ),
+                num_cpus=self.cpus_beside(spare),
+                num_gpus=self.gpus or None,
+                **again,
+            )
+        return mapped

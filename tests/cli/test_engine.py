@@ -15,7 +15,7 @@ import pytest
 from pyarrow.parquet import read_table
 
 from cdec.integrations.ray import cluster, journal, library, run, worker
-from cdec.integrations.ray.pool import Pool
+from cdec.integrations.ray.cluster import Pool
 from cdec.integrations.records import sampling
 from tests.laws.rounding import near_records, read_lines
 

@@ -27,9 +27,8 @@ from .ray_worlds import artifact, as_written, lines, one_process, prompts, slow_
 ray = pytest.importorskip("ray", reason='needs Ray: pip install "cdec[ray]"')
 
 from cdec.integrations.ray import sample, sample_parts  # noqa: E402
-from cdec.integrations.ray.cluster import cluster  # noqa: E402
+from cdec.integrations.ray.cluster import Pool, cluster  # noqa: E402
 from cdec.integrations.ray.parts import PartFolder, parts_of_records  # noqa: E402
-from cdec.integrations.ray.pool import Pool  # noqa: E402
 from cdec.integrations.ray.run import PartRun  # noqa: E402
 from cdec.integrations.ray.settings import Settings  # noqa: E402
 from tests.laws.rounding import near  # noqa: E402

@@ -25,9 +25,9 @@ from cdec.core.files.remote import Url
 from cdec.data.output.manifest import manifest_path
 from cdec.data.prompts.places import input_files
 from cdec.data.prompts.read import prompts_from_records
-from cdec.integrations.ray import capacity
+from cdec.integrations.ray import cluster as capacity
+from cdec.integrations.ray.cluster import Pool, ray_library
 from cdec.integrations.ray.far_parts import FarPartFolder, part_folder
-from cdec.integrations.ray.library import ray_library
 from cdec.integrations.ray.parts import (
     Part,
     PartFolder,
@@ -35,7 +35,6 @@ from cdec.integrations.ray.parts import (
     parts_of_files,
     parts_of_records,
 )
-from cdec.integrations.ray.pool import Pool
 from cdec.integrations.ray.settings import Settings, WorkerError
 from cdec.integrations.records import RecordSampler
 from cdec.integrations.records.counts import Counts

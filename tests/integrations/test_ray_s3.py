@@ -24,10 +24,9 @@ pytest.importorskip("s3fs", reason='needs s3fs: pip install "cdec[remote]"')
 pytest.importorskip("moto.server", reason='needs moto: pip install "moto[server]"')
 
 from cdec.integrations.ray import sample_parts
-from cdec.integrations.ray.cluster import cluster
+from cdec.integrations.ray.cluster import Pool, cluster
 from cdec.integrations.ray.far_parts import part_folder
 from cdec.integrations.ray.parts import parts_of_files
-from cdec.integrations.ray.pool import Pool
 from cdec.integrations.ray.settings import Settings
 from cdec.integrations.records.settings import RunSettings
 

@@ -12,8 +12,7 @@ import pytest
 from cdec.core.errors import CdecError
 from cdec.data.ids import Shard
 from cdec.data.input.source import InputLimits, SourceStats
-from cdec.integrations.openai_batch.body import Asking
-from cdec.integrations.openai_batch.body_fields import CHAT, LABELS, NEUTRAL, READ, TEXT
+from cdec.integrations.openai_batch.body import CHAT, LABELS, NEUTRAL, READ, TEXT, Asking
 from cdec.integrations.openai_batch.reading import (
     BadRequest,
     BatchRequest,
