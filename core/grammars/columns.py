@@ -39,16 +39,16 @@ that no table names, one a column. A stack then carries the blocks and brackets 
 line break shifts what the indenter makes of it there: nothing, or the grammar's line break and then
 INDENT or DEDENTs. Scanner states within a line break share a tree in which they count from 0.
 
-**Readings** (``contextual``/``basic``). A decoding state is a list of (stack, scanner state): the
-reading under way, then its fallback, the reading in which the last completed terminal has ended
-and the bytes since then are read anew, then the fallback of that, and so on. Entering a state that
-completes t replaces all that follows by (stack after t, start of a terminal), or by nothing if t
-cannot be shifted; a reading whose scanner dies leaves its place to its fallback. So is ``1..2``
-read with NUMBER ``[0-9]+(\\.[0-9]+)?``: after ``1.`` the list is (inside NUMBER, before a digit),
-(after NUMBER, one dot into ``..``). A state that completes several adds a reading
-for each and replaces nothing. Else only the last reading may be at the start of a terminal. The
-text is complete if the last one is and its stack accepts the end. In ``dynamic`` a decoding state
-is a set of such pairs, and every completed terminal adds one.
+**Parser configurations** (``contextual``/``basic``). A decoding state is a list of (stack, scanner
+state): the one under way, then its fallback, the configuration in which the last completed terminal
+has ended and the bytes since then are read anew, then the fallback of that, and so on. Entering a
+state that completes t replaces all that follows by (stack after t, start of a terminal), or by
+nothing if t cannot be shifted; a configuration whose scanner dies leaves its place to its fallback.
+So is ``1..2`` read with NUMBER ``[0-9]+(\\.[0-9]+)?``: after ``1.`` the list is (inside NUMBER,
+before a digit), (after NUMBER, one dot into ``..``). A state that completes several adds a
+configuration for each and replaces nothing. Else only the last one may be at the start of a
+terminal. The text is complete if the last one is and its stack accepts the end. In ``dynamic`` a
+decoding state is a set of such pairs, and every completed terminal adds one.
 """
 
 from __future__ import annotations

@@ -130,22 +130,23 @@ class ParserConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class StateView:
-    """A decoding state: its readings, by precedence, and whether the text may end."""
+    """A decoding state: its parser configurations, by precedence, and whether the text may end."""
 
-    readings: list[ParserConfiguration]
+    configurations: list[ParserConfiguration]
     complete: bool
 
 
 def describe_state(session: GrammarSession, state: int, names: Names) -> StateView:
-    """Return a state as plain data; DONE, DEAD and numbers that are no states have no readings."""
+    """Return a state as plain data; DONE, DEAD and numbers that are no states have none."""
     symbols = names.access_symbols
-    readings = [
-        _reading(session, names, symbols, at, stack) for at, stack in session.readings(state)
+    found = [
+        _configuration(session, names, symbols, at, stack)
+        for at, stack in session.configurations(state)
     ]
-    return StateView(readings, bool(session.is_complete(np.array([state]))[0]))
+    return StateView(found, bool(session.is_complete(np.array([state]))[0]))
 
 
-def _reading(
+def _configuration(
     session: GrammarSession, names: Names, symbols: Mapping[int, str], at: int, stack: int
 ) -> ParserConfiguration:
     arrays = names.arrays
@@ -193,16 +194,16 @@ def describe_place(
         "allowed": [piece.decode("utf-8", "replace") for piece in pieces[:shown]],
         "allowed_count": len(ids),
         "may_end": bool(session.is_complete(states)[0]),
-        "terminals": _unique([name for reading in view.readings for name in reading.viable]),
+        "terminals": _unique([name for each in view.configurations for name in each.viable]),
         **shown_stack(view),
     }
 
 
 def shown_stack(view: StateView) -> dict[str, list[str]]:
-    """Return the stack and the rules under way of a state's first reading."""
-    if not view.readings:
+    """Return the stack and the rules under way of a state's first configuration."""
+    if not view.configurations:
         return {"stack": [], "rules": []}
-    first = view.readings[0]
+    first = view.configurations[0]
     stack = first.stack[-_SHOWN_SYMBOLS:]
     if first.hidden or len(first.stack) > len(stack):
         stack = ["...", *stack]
@@ -304,10 +305,10 @@ def explain(
             "is_allowed": True,
             "may_end": bool(session.is_complete(np.array([state], np.int64))[0]),
             "readings": [
-                {"under_way": reading.under_way, "viable": reading.viable, "stack": reading.stack}
-                for reading in view.readings[:_SHOWN_READINGS]
+                {"under_way": each.under_way, "viable": each.viable, "stack": each.stack}
+                for each in view.configurations[:_SHOWN_READINGS]
             ],
-            "readings_count": len(view.readings),
+            "readings_count": len(view.configurations),
             **shown_stack(view),
         }
 

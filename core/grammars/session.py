@@ -308,7 +308,7 @@ class GrammarSession(HostSession):
     def speculation_keys(self, states: Any) -> NDArray[np.int64]:
         """Return what a next token may be learnt for: int64[n], equal in every session.
 
-        A hash of scanner state and the three topmost LR states of the first reading (DOMINO,
+        A hash of scanner state and the three topmost LR states of the first configuration (DOMINO,
         arXiv 2403.06988, section 3.6, counts by scanner state and parser substate).
         """
         at = integers(states, 1, "states")
@@ -317,13 +317,13 @@ class GrammarSession(HostSession):
         return out
 
     def can_shift(self, stack: int, terminal: int) -> bool:
-        """Say whether the parser takes a terminal on a stack of a state's reading."""
+        """Say whether the parser takes a terminal on a stack of a state's configuration."""
         out = np.zeros(1, np.bool_)
         self._finish(0, 1, library.grammar_takes, stack, terminal, out)
         return bool(out[0])
 
-    def readings(self, state: int) -> list[tuple[int, int]]:
-        """Return the readings of a state, scanner state and stack each; none of other numbers."""
+    def configurations(self, state: int) -> list[tuple[int, int]]:
+        """Return the parser configurations of a state: scanner state and stack of each."""
         count = library.grammar_readings(self._session, state, np.empty((0, 2), np.int32))
         found = np.empty((count, 2), np.int32)
         library.grammar_readings(self._session, state, found)

@@ -39,7 +39,7 @@ def session_of(constraint: Any, rng: np.random.Generator) -> Any:
 
 def stack_height(session: Any, state: int) -> int:
     """Return how many LR states stand above each other in the first reading of a state."""
-    _, stack = session.readings(state)[0]
+    _, stack = session.configurations(state)[0]
     return int(session.stack(stack, 0)[2])
 
 

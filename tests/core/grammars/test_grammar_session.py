@@ -141,14 +141,16 @@ def test_description_shows_readings_and_rules():
     session, names = case("json", "contextual").session(), case("json", "contextual").names
     view = describe_state(session, walk(session, b'{"a": [1'), names)
     assert not view.complete
-    assert view.readings[0].under_way == ["NUMBER"] and view.readings[0].viable == ["NUMBER"]
-    assert view.readings[1].stack[-1] == "NUMBER" and view.readings[1].under_way == []
-    assert '"]"' in view.readings[1].viable and '"}"' not in view.readings[1].viable
-    assert any("•" in item for item in view.readings[0].items)
+    assert view.configurations[0].under_way == ["NUMBER"] and view.configurations[0].viable == [
+        "NUMBER"
+    ]
+    assert view.configurations[1].stack[-1] == "NUMBER" and view.configurations[1].under_way == []
+    assert '"]"' in view.configurations[1].viable and '"}"' not in view.configurations[1].viable
+    assert any("•" in item for item in view.configurations[0].items)
     done = describe_state(session, DONE, names)
-    assert done.readings == [] and done.complete
+    assert done.configurations == [] and done.complete
     after_key = describe_state(session, walk(session, b'{"a"'), names)
-    viable = {name for reading in after_key.readings for name in reading.viable}
+    viable = {name for reading in after_key.configurations for name in reading.viable}
     assert viable == {'":"', "WS"}
 
 
