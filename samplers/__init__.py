@@ -1,4 +1,4 @@
-"""Samplers draw texts from a model under a constraint; one algorithm a file, listed in SAMPLERS.
+"""Samplers: texts drawn from a model under a constraint; one algorithm a file, listed in SAMPLERS.
 
 ``sample`` of ``sampling`` is the way in. Read ``registry`` (the table of methods and what each
 takes), ``base`` (from options to records) and ``masked``; then ``walks`` (how texts grow), and of

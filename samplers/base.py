@@ -1,4 +1,4 @@
-"""Samplers: checked options, one batch for many requests, its draft, records; and who looks on.
+"""Samplers: checked options, one batch for many requests, its draft, records, and an observer.
 
 Free text and rewards are none of a sampler's business: they are drawn around it (``WRAPPERS``).
 """

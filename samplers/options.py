@@ -1,4 +1,4 @@
-"""The options that several methods share; imports nothing that is heavy."""
+"""Options that several methods share; imports nothing that is heavy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""METHODS, the table of methods: what each takes and needs; SAMPLERS, their classes by name.
+"""Tables of methods: METHODS, what each takes and needs; SAMPLERS, their classes by name.
 
 A new method is one file with its sampler and one entry here. Nothing heavy is imported until a
 class is asked for.

@@ -1,4 +1,4 @@
-"""Request: one prompt, its constraint and its draws, as samplers and scorers take them."""
+"""Requests: one prompt, its constraint and its draws, as samplers and scorers take them."""
 
 from __future__ import annotations
 

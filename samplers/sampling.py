@@ -1,4 +1,4 @@
-"""sample: draw texts by the name of a method, for one prompt or many, as ``cdec sample`` draws."""
+"""Sampling by the name of a method, for one prompt or many, as ``cdec sample`` draws."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from cdec.samplers.learning.bookkeeping import wanted_of
 from cdec.samplers.method import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.search.best_first import Search
-from cdec.samplers.search.members import Known, Member, ranked
+from cdec.samplers.search.members import Member, SearchResult, ranked
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Candidates, TrajectoryBuffer
 from cdec.samplers.walks.outcome import Outcome
@@ -108,7 +108,7 @@ class TopnSampler(Sampler):
         members: list[Member] = []
         fields: dict[int, dict[str, object]] = {}
         for r in search.requests.tolist():
-            known = Known.of(batch, r, search.queues[r])
+            known = SearchResult.of(batch, r, search.queues[r])
             members += ranked(search.found[r], known, by_text=by_text)
             fields[r] = known.fields(batch, r)
             if known.is_constrained:

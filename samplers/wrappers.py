@@ -1,4 +1,4 @@
-"""WRAPPERS, the table of what may be put around any method; and where drafts are opened.
+"""Table of what may be put around any method, WRAPPERS; and the place where drafts are opened.
 
 Samplers find here by name what they know nothing of. It is imported where it is asked for.
 """

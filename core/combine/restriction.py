@@ -1,4 +1,4 @@
-"""What is asked of many constraints alike: other constraints to satisfy too, texts to leave out."""
+"""Restrictions of many constraints alike: other constraints to satisfy too, texts to leave out."""
 
 from __future__ import annotations
 

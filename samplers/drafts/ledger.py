@@ -1,4 +1,4 @@
-"""Ledger: what drafting cost and gained, by draw, and what the target evaluated in vain."""
+"""Accounts of drafting by draw: cost, gain, and what the target evaluated in vain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proposals: what a draft says the next events of some walks may be, level by level."""
+"""Proposals: the next events of some walks as a draft sees them, level by level."""
 
 from __future__ import annotations
 

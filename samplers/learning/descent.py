@@ -55,7 +55,7 @@ class Pool(NamedTuple):
     blocks: NDArray[np.float64]
 
 
-class Asked(NamedTuple):
+class VectorRequest(NamedTuple):
     """Nodes whose vectors are to be stored, n of them, and what the model and the mask say there.
 
     nodes, rows, lists: int64[n] contexts, their rows in the scores, and their lists. scores:
@@ -125,7 +125,7 @@ class Vectors:
         by_blocks = np.searchsorted(np.cumsum(_blocks(lengths)), self._sizes[1], side="right")
         return max(1, int(min(by_ids, by_blocks)))
 
-    def build(self, asked: Asked, lengths: NDArray[np.int64]) -> bool:
+    def build(self, asked: VectorRequest, lengths: NDArray[np.int64]) -> bool:
         """Store vectors of nodes that have none; older ones are dropped where needed.
 
         Args:
@@ -355,7 +355,7 @@ class Descent:
         fitting = slice(self.vectors.fitting(lengths))
         known = scores, log_normalizer, step.rows[fitting]
         mine = lists[fitting], allowed.offsets, allowed.ids
-        asked = Asked(step.nodes.context[fitting], *known, *mine)
+        asked = VectorRequest(step.nodes.context[fitting], *known, *mine)
         normal = self.vectors.build(asked, lengths[fitting])
         if not normal:
             raise ModelError(

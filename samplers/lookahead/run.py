@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError
 from cdec.samplers.lookahead.rollout import DraftEvents, Greedy, TargetEvents, onward, roll_out
-from cdec.samplers.rewards.base import asked_of
+from cdec.samplers.rewards.base import prompt_of
 from cdec.samplers.walks.candidates import LENGTH, Candidates, TrajectoryBuffer
 from cdec.samplers.walks.decoding import follow_events, note_step
 from cdec.samplers.walks.events import SampledEvents
@@ -153,7 +153,7 @@ class Scorer:
         self._empty: dict[int, bytes] = dict.fromkeys(roots, b"")
         self._bytes = dict(self._empty)
         self._asked = [
-            "" if number in batch.errors else asked_of(request, batch.model.vocabulary)
+            "" if number in batch.errors else prompt_of(request, batch.model.vocabulary)
             for number, request in enumerate(batch.requests)
         ]
         # Of a begun answer, what stands in the prompt is of the text as well.

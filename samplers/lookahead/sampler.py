@@ -1,4 +1,4 @@
-"""RewardSampler: what the samplers that look ahead with a reward share, options to records."""
+"""Base of the samplers that look ahead with a reward, from options to records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewards score generated texts: one kind a file, listed in REWARDS, built from a spec.
+"""Rewards: scores of generated texts; one kind a file, listed in REWARDS, built from a spec.
 
 Read ``base``, which also scores what was drawn, then a kind (``coverage``, ``classifier``,
 ``pattern``, ``function``). Others import ``build_reward`` and ``Reward``; ``lookahead`` draws with

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, object] | None
 """The other fields of a prompt's record: ``Request.input``."""
-Asked: TypeAlias = str | Sequence[Mapping[str, Any]]
+GivenPrompt: TypeAlias = str | Sequence[Mapping[str, Any]]
 """What a text answers, as it was given: the prompt, or the chat messages."""
 
 _SHOWN = 160
@@ -70,7 +70,7 @@ class Reward(ABC):
         self,
         texts: Sequence[str],
         records: Sequence[Record],
-        prompts: Sequence[Asked] | None = None,
+        prompts: Sequence[GivenPrompt] | None = None,
     ) -> NDArray[np.float64]:
         """Score generated texts.
 
@@ -106,7 +106,7 @@ class Reward(ABC):
         self,
         texts: Sequence[str],
         records: Sequence[Record],
-        prompts: Sequence[Asked] | None = None,
+        prompts: Sequence[GivenPrompt] | None = None,
     ) -> tuple[NDArray[np.float64], dict[int, RewardError]]:
         """Score texts; a reward that fails on some of them fails for those rows alone.
 
@@ -139,7 +139,7 @@ class Reward(ABC):
         return found, errors
 
     def _finite_or_nan(
-        self, texts: Sequence[str], records: Sequence[Record], prompts: Sequence[Asked] | None
+        self, texts: Sequence[str], records: Sequence[Record], prompts: Sequence[GivenPrompt] | None
     ) -> NDArray[np.float64]:
         """Score one batch, with NaN for what is no finite number.
 
@@ -174,7 +174,7 @@ class Reward(ABC):
         return error
 
 
-def known_prompts(prompts: Sequence[Asked] | None) -> Sequence[Asked]:
+def known_prompts(prompts: Sequence[GivenPrompt] | None) -> Sequence[GivenPrompt]:
     """Return the prompts, for a reward that cannot do without.
 
     Raises:
@@ -231,7 +231,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def asked_of(request: Request, vocabulary: Vocabulary) -> Asked:
+def prompt_of(request: Request, vocabulary: Vocabulary) -> GivenPrompt:
     """Return what the texts of a request answer: its prompt or messages, as they were given.
 
     Token ids that stand for no other prompt are read as a text.
@@ -321,7 +321,7 @@ def _score(
                 scored.append(sample)
     if not texts:
         return {}
-    asked = {number: asked_of(requests[number], vocabulary) for number in set(owners)}
+    asked = {number: prompt_of(requests[number], vocabulary) for number in set(owners)}
     scores, errors = reward.evaluate(
         texts, [requests[n].input for n in owners], [asked[n] for n in owners]
     )

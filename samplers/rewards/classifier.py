@@ -19,7 +19,7 @@ from cdec.core.models.loading import (
     resolve_dtype,
 )
 from cdec.core.models.repository import Repository, open_repository
-from cdec.samplers.rewards.base import Asked, Record, Reward, known_prompts
+from cdec.samplers.rewards.base import GivenPrompt, Record, Reward, known_prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def encoded(model: ClassifierModel, texts: Sequence[str]) -> list[Row]:
 
 
 def encoded_pairs(
-    model: ClassifierModel, prompts: Sequence[Asked], texts: Sequence[str]
+    model: ClassifierModel, prompts: Sequence[GivenPrompt], texts: Sequence[str]
 ) -> list[Row]:
     """Return the tokens of pairs, framed as the tokenizer frames pairs.
 
@@ -209,7 +209,7 @@ def _row(
     return Row(ids, types, length)
 
 
-def _text_of(prompt: Asked) -> str:
+def _text_of(prompt: GivenPrompt) -> str:
     """Return a prompt as one text: of messages the contents, a line each."""
     if isinstance(prompt, str):
         return prompt
@@ -291,7 +291,7 @@ class ClassifierReward(Reward):
         self,
         texts: Sequence[str],
         records: Sequence[Record],
-        prompts: Sequence[Asked] | None = None,
+        prompts: Sequence[GivenPrompt] | None = None,
     ) -> NDArray[np.float64]:
         """Return float64[n] probabilities; one forward pass for ``max_batch_tokens`` tokens.
 
@@ -310,7 +310,7 @@ class ClassifierReward(Reward):
                 found[batch] = self._probabilities([rows[row] for row in batch])
         return found
 
-    def _encode(self, texts: Sequence[str], prompts: Sequence[Asked] | None) -> list[Row]:
+    def _encode(self, texts: Sequence[str], prompts: Sequence[GivenPrompt] | None) -> list[Row]:
         """Return what the model reads of each text, as much as fits into its context."""
         if self._is_pair:
             rows = encoded_pairs(self._model, known_prompts(prompts), texts)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ExtraMissingError, FieldError, UsageError
-from cdec.samplers.rewards.base import Asked, Record, Reward, shown
+from cdec.samplers.rewards.base import GivenPrompt, Record, Reward, shown
 
 _WORD = re.compile(r"[^\W_]+")
 _ONE_SYLLABLE = re.compile(r"[^aeiou]*[aeiou][^aeiouwxy]|[^aeiou]*qu[aeiou][^aeiouwxy]")
@@ -153,7 +153,7 @@ class CoverageReward(Reward):
         self,
         texts: Sequence[str],
         records: Sequence[Record],
-        prompts: Sequence[Asked] | None = None,
+        prompts: Sequence[GivenPrompt] | None = None,
     ) -> NDArray[np.float64]:
         """Return float64[n] shares from 0 to 1; microseconds a text once its words are known."""
         goals: dict[int, tuple[_Goal, ...]] = {}

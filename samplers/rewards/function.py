@@ -1,4 +1,4 @@
-"""FunctionReward: a function of the user's own, ``module:function``."""
+"""Rewards by a function of the user's own, ``module:function``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.samplers.rewards.base import Asked, Record, Reward, as_scores, known_prompts
+from cdec.samplers.rewards.base import GivenPrompt, Record, Reward, as_scores, known_prompts
 
 _SHAPE = "Give module:function, a function(texts, records) that returns one number a text."
 _Scoring: TypeAlias = Callable[..., Sequence[float]]
@@ -71,7 +71,7 @@ class FunctionReward(Reward):
         self,
         texts: Sequence[str],
         records: Sequence[Record],
-        prompts: Sequence[Asked] | None = None,
+        prompts: Sequence[GivenPrompt] | None = None,
     ) -> NDArray[np.float64]:
         """Return what the function returns for copies of the lists, as float64.
 

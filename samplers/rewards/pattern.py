@@ -1,4 +1,4 @@
-"""PatternReward: 1 where a regular expression is found in the text, else 0."""
+"""Rewards by a regular expression: 1 where it is found in the text, else 0."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import RewardError, UsageError
-from cdec.samplers.rewards.base import Asked, Record, Reward
+from cdec.samplers.rewards.base import GivenPrompt, Record, Reward
 
 
 class PatternReward(Reward):
@@ -57,7 +57,7 @@ class PatternReward(Reward):
         self,
         texts: Sequence[str],
         records: Sequence[Record],
-        prompts: Sequence[Asked] | None = None,
+        prompts: Sequence[GivenPrompt] | None = None,
     ) -> NDArray[np.float64]:
         """Return float64[n]: 1 where the pattern is found, else 0.
 

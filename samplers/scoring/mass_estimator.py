@@ -1,4 +1,4 @@
-"""MassEstimator: how much of a model's mass satisfies a constraint, estimated and bounded.
+"""Estimation of the mass of a model that satisfies a constraint, with certified bounds.
 
 Candidate t has x = c(root) * prod Z, as ASAp's proposal draws it (arXiv 2405.21047, section 3): its
 mean, given all that was drawn before, is P(S). So a mean over a number of candidates fixed in

@@ -1,4 +1,4 @@
-"""Between texts and token ids, for scoring: how a text is spelt, and what token ids say."""
+"""Texts and token ids, for scoring: the spelling of a text, and the text of token ids."""
 
 from __future__ import annotations
 

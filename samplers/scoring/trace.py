@@ -1,4 +1,4 @@
-"""Trace: what the model wanted at every token of a sample, and what the constraint made of it.
+"""Traces: the model's wishes at every token of a sample, and what the constraint left of them.
 
 The path of each returned sample is walked again in the model's own distributions, which the walk
 has just computed and which are still kept; so every method has a trace, and no method knows of it.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError
 from cdec.core.shown import TraceLines
-from cdec.samplers.rewards.base import asked_of
+from cdec.samplers.rewards.base import prompt_of
 from cdec.samplers.scoring.paths import CHUNK_BYTES, Nodes, walk
 from cdec.samplers.walks.candidates import COMPLETE, STUCK
 from cdec.samplers.walks.events import allowed_ids, host_scores
@@ -72,7 +72,7 @@ class Tracer:
         nodes = walk(batch, batch.draw_request[rows], tokens)
         steps = _Steps(batch, nodes, self._shown)
         places = {row: place for place, row in enumerate(rows)}
-        prompts = [asked_of(request, batch.model.vocabulary) for request in batch.requests]
+        prompts = [prompt_of(request, batch.model.vocabulary) for request in batch.requests]
         for number, found in enumerate(results):
             if isinstance(found, CdecError):
                 continue

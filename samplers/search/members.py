@@ -82,7 +82,7 @@ _LARGEST_RANK = 2.0**53
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SearchResult:
     """What a finished search knows of one record, natural logs, -inf for nothing.
 
     Attributes:
@@ -102,7 +102,7 @@ class Known:
     most_above: Callable[[float], float]
 
     @classmethod
-    def of(cls, batch: Batch, request: int, queue: Queue) -> Known:
+    def of(cls, batch: Batch, request: int, queue: Queue) -> SearchResult:
         """Read the tree of a request and what is left in its queue."""
         bracket = batch.tree.bounds(request, int(batch.roots[request]))
         is_constrained = bool(batch.session_of[request] != UNCONSTRAINED)
@@ -184,7 +184,7 @@ class Member:
         }
 
 
-def ranked(found: Found, known: Known, *, by_text: bool) -> list[Member]:
+def ranked(found: Found, known: SearchResult, *, by_text: bool) -> list[Member]:
     """Return the draws of a record, ``found.wanted`` of them, best first."""
     entries = found.best(found.wanted + 1)
     n = min(len(entries), found.wanted)
@@ -218,7 +218,7 @@ def _missing(i: int, is_exhausted: bool, is_complete: bool) -> Member:
     return Member(None, i + 1, None, is_complete, is_complete)
 
 
-def _last_rank(rank: int, entry: Entry, known: Known) -> int | None:
+def _last_rank(rank: int, entry: Entry, known: SearchResult) -> int | None:
     """Return the worst rank that a member can have: all that may be better comes before it."""
     last = rank + known.most_above(entry.log_text)
     return int(last) if last < _LARGEST_RANK else None

@@ -1,4 +1,4 @@
-"""Batch: the requests of one run opened against a model: roots, sessions, limits, seeds, tree.
+"""Batches: the requests of one run opened against a model; roots, sessions, limits, seeds, tree.
 
 Requests that cannot be opened are set aside with their error; all others decode together.
 """

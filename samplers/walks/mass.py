@@ -1,4 +1,4 @@
-"""How much of the model's mass satisfies the constraint, from a fixed number of candidates.
+"""Mass of the model that satisfies the constraint, from a fixed number of candidates.
 
 x = prod Z of a candidate, 0 where it found no end, has mean P(S). subtle: only a number of
 candidates fixed in advance may be averaged; stopping at an acceptance biases the mean.

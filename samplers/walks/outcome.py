@@ -1,4 +1,4 @@
-"""Outcome: what a sampler decided for every draw, and how that becomes samples.
+"""Outcomes: one candidate chosen for every draw, and the samples made of it.
 
 Texts, verdicts and annotations are computed once for each distinct token sequence of a record.
 """

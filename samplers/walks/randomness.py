@@ -1,4 +1,4 @@
-"""Which random number belongs to which decision of which candidate: a fixed layout a draw.
+"""Random numbers by decision and candidate: a fixed layout for each draw.
 
 A draw has a seed; its numbers are the outputs of ``PCG64(seed)``. Candidate ``t`` of the draw owns
 the outputs from ``t * 2**32`` on, in four streams of ``2**30``: the first number of all is its

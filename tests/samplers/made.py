@@ -14,7 +14,7 @@ from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
 from cdec.samplers.base import Sampler
-from cdec.samplers.rewards.base import Asked, Reward
+from cdec.samplers.rewards.base import GivenPrompt, Reward
 
 NEEDS_DRAFT = frozenset({"speculative", "mentored", "cdlh-approx", "cdsl"})
 
@@ -28,7 +28,7 @@ class ShareOfA(Reward):
         self,
         texts: Sequence[str],
         records: Sequence[Mapping[str, object] | None],
-        prompts: Sequence[Asked] | None = None,
+        prompts: Sequence[GivenPrompt] | None = None,
     ) -> NDArray[np.float64]:
         """Return float64[n]."""
         return np.array([text.count("a") / max(1, len(text)) for text in texts])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.rewards.base import Asked, Record, Reward
+from cdec.samplers.rewards.base import GivenPrompt, Record, Reward
 from tests.laws.worlds import Row, Toy, random_toy
 
 END = "end"
@@ -35,7 +35,7 @@ class TextReward(Reward):
         self,
         texts: Sequence[str],
         records: Sequence[Record],
-        prompts: Sequence[Asked] | None = None,
+        prompts: Sequence[GivenPrompt] | None = None,
     ) -> NDArray[np.float64]:
         """Score each text."""
         self.seen += texts

@@ -17,7 +17,7 @@ from cdec.core.sample import Sample
 from cdec.samplers import SAMPLERS, Request, build_reward
 from cdec.samplers.registry import METHODS
 from cdec.samplers.rewards import coverage as inflection
-from cdec.samplers.rewards.base import Asked, Record, Reward
+from cdec.samplers.rewards.base import GivenPrompt, Record, Reward
 from cdec.samplers.rewards.coverage import CoverageReward
 from tests.laws import worlds as toys
 from tests.samplers.made import ShareOfA, flat_draft
@@ -36,7 +36,7 @@ class Seeing(Reward):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen: list[Asked] = []
+        self.seen: list[GivenPrompt] = []
         self.calls = 0
 
     def check(self, record: Record) -> None:
@@ -47,7 +47,7 @@ class Seeing(Reward):
         self,
         texts: Sequence[str],
         records: Sequence[Record],
-        prompts: Sequence[Asked] | None = None,
+        prompts: Sequence[GivenPrompt] | None = None,
     ) -> NDArray[np.float64]:
         assert prompts is not None
         self.calls += 1
@@ -195,7 +195,7 @@ def test_a_function_that_changes_messages_changes_copies(module: str) -> None:
 
 
 def test_rows_that_fail_keep_their_prompts(module: str) -> None:
-    prompts: list[Asked] = ["text", [{"role": "user", "content": "x"}], []]
+    prompts: list[GivenPrompt] = ["text", [{"role": "user", "content": "x"}], []]
     scores, errors = build_reward(f"{module}:breaks").evaluate(["a"] * 3, [None] * 3, prompts)
     assert scores[1] == 1.0 and sorted(errors) == [0, 2]
 

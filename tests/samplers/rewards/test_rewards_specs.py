@@ -14,7 +14,7 @@ from cdec import samplers
 from cdec.core.errors import CdecError, RewardError, UsageError
 from cdec.samplers.mentored import mentored_distribution
 from cdec.samplers.rewards import REWARDS, build_reward
-from cdec.samplers.rewards.base import Asked, Record, Reward
+from cdec.samplers.rewards.base import GivenPrompt, Record, Reward
 
 MODULE = """
 calls = []
@@ -74,7 +74,7 @@ class Scripted(Reward):
         self,
         texts: Sequence[str],
         records: Sequence[Record],
-        prompts: Sequence[Asked] | None = None,
+        prompts: Sequence[GivenPrompt] | None = None,
     ) -> NDArray[np.float64]:
         self.batches.append(len(texts))
         if "raise" in texts:

@@ -18,7 +18,7 @@ from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.prefix_tree import Bracket
 from cdec.samplers.request import Request
-from cdec.samplers.search.members import Found, Known, ranked
+from cdec.samplers.search.members import Found, SearchResult, ranked
 from cdec.samplers.topn import TopnSampler
 from tests.laws.grammar_cases import compiled
 from tests.laws.worlds import Row, Toy, random_toy, toy_a, toy_b, toy_set
@@ -432,7 +432,7 @@ def test_a_rank_is_certain_if_the_open_mass_closes_no_gap_on_either_side() -> No
         for context, p in enumerate(sums):
             found.add(context, math.log(p))
         bracket = Bracket(math.log(0.9), math.log(0.95))
-        known = Known(bracket, math.log(0.05), log_bound, True, False, lambda log_p: 0.0)
+        known = SearchResult(bracket, math.log(0.05), log_bound, True, False, lambda log_p: 0.0)
         members = ranked(found, known, by_text=True)
         assert [member.is_certain for member in members] == [bool(e) for e in expected]
         assert all(member.proved for member in members)
