@@ -57,7 +57,7 @@ class Populations:
         self._choices = candidate_uniforms(batch, draws, particles)
         self._ancestry = candidate_uniforms(batch, draws, particles, first=particles)
         request = batch.draw_request[owners]
-        self._record = TrajectoryBuffer(len(owners), loops=batch.loop_watch(request))
+        self._buffer = TrajectoryBuffer(len(owners), loops=batch.loop_watch(request))
         self._resamplings = np.zeros(len(draws), np.int64)
         self._alive = np.arange(len(owners))
         self._frontier = Frontier.at_start(batch, request, batch.draw_index[owners])
@@ -65,7 +65,7 @@ class Populations:
     @property
     def log_weights(self) -> NDArray[np.float64]:
         """Weights of the particles, float64[D, N] natural logs; -inf is weight 0."""
-        return self._record.log_x.reshape(-1, self._n)
+        return self._buffer.log_x.reshape(-1, self._n)
 
     @property
     def resamplings(self) -> NDArray[np.int64]:
@@ -86,11 +86,11 @@ class Populations:
         step_number = 0
         while self._alive.size:
             self._alive, self._frontier = step_on(
-                self._record, self._alive, self._frontier, self._choose, look_ahead=False
+                self._buffer, self._alive, self._frontier, self._choose, look_ahead=False
             )
             self._resample(step_number)
             step_number += 1
-        return self._record.candidates()
+        return self._buffer.candidates()
 
     def _choose(self, step: Step, alive: NDArray[np.int64]) -> SampledEvents:
         return events.sample(step, self._choices.at(step.depth, alive))
@@ -110,8 +110,8 @@ class Populations:
         chosen = stratified(weights[draws], uniforms.reshape(-1, self._n))
         ancestors = (first + chosen).reshape(-1)
         evidence = np.repeat(log_mean(weights[draws]), self._n)
-        self._record.inherit(slots, ancestors)
-        self._record.log_x[slots] = evidence
+        self._buffer.inherit(slots, ancestors)
+        self._buffer.log_x[slots] = evidence
         row_of = np.full(weights.size, -1)
         row_of[self._alive] = np.arange(len(self._alive))
         row_of[slots] = row_of[ancestors]
@@ -201,31 +201,23 @@ class SmcSampler(Sampler):
         """Draw one text for every draw of ``batch``."""
         masses = MassAccumulator(batch, unbiased=True)
         count = len(batch.seeds)
-        # Where no constraint weighs anything, the model itself is drawn from: one particle a draw.
         particles, resamplings = np.ones(count, np.int64), np.zeros(count, np.int64)
         ess: list[float | None] = [None] * count
         is_unconstrained = batch.session_of[batch.draw_request] == UNCONSTRAINED
         order, parts = [], []
-        led = np.flatnonzero(~is_unconstrained)
-        for chunk in chunks(len(led), self.max_walks // self.particles):
-            draws = led[chunk]
-            populations = Populations(batch, draws, self.particles, self.resample_below)
-            chosen, own = self._choose(batch, draws, populations)
-            particles[draws], resamplings[draws] = self.particles, populations.resamplings
-            for draw, size in zip(draws.tolist(), own, strict=True):
-                ess[draw] = size
-            order.append(draws)
-            parts.append(chosen)
-        alone = np.flatnonzero(is_unconstrained)
-        for chunk in chunks(len(alone), self.max_walks):
-            draws = alone[chunk]
-            drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1))
-            for draw in draws[drawn.is_complete].tolist():
-                ess[draw] = 1.0
-            order.append(draws)
-            parts.append(drawn)
-        for draws, drawn in zip(order, parts, strict=True):
-            masses.weigh(draws, drawn)
+        for rows, n, choose in (
+            (np.flatnonzero(~is_unconstrained), self.particles, self._choose),
+            (np.flatnonzero(is_unconstrained), 1, _sample_model),
+        ):
+            for chunk in chunks(len(rows), self.max_walks // n):
+                draws = rows[chunk]
+                drawn, resampled, own = choose(batch, draws)
+                masses.weigh(draws, drawn)
+                order.append(draws)
+                parts.append(drawn)
+                particles[draws], resamplings[draws] = n, resampled
+                for draw, size in zip(draws.tolist(), own, strict=True):
+                    ess[draw] = size
         chosen = concatenate(parts).take(np.argsort(np.concatenate(order)))
         log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
         fields = masses.fields()
@@ -245,15 +237,16 @@ class SmcSampler(Sampler):
         )
 
     def _choose(
-        self, batch: Batch, draws: NDArray[np.int64], populations: Populations
-    ) -> tuple[Candidates, list[float | None]]:
+        self, batch: Batch, draws: NDArray[np.int64]
+    ) -> tuple[Candidates, NDArray[np.int64], list[float | None]]:
         """Run the populations of constrained draws, int64[n]; take one particle of each.
 
         Returns:
-            n candidates, with the log evidence as ``log_x``; and the effective sample size of each
-            draw, None where all weights are 0.
+            n candidates, with the log evidence as ``log_x``; how often each draw was resampled; and
+            the effective sample size of each, None where all weights are 0.
         """
         n = self.particles
+        populations = Populations(batch, draws, n, self.resample_below)
         candidates = populations.walk()
         log_weights = populations.log_weights
         numbers = np.array([single_uniform(batch.seeds[draw], 2 * n) for draw in draws])
@@ -262,4 +255,14 @@ class SmcSampler(Sampler):
         evidence = log_mean(log_weights)
         chosen = replace(candidates.take(rows), log_x=evidence, log_truncated=beyond)
         texts = candidates.last.reshape(-1, n)
-        return chosen, [distinct_ess(*row) for row in zip(log_weights, texts, strict=True)]
+        ess = [distinct_ess(*row) for row in zip(log_weights, texts, strict=True)]
+        return chosen, populations.resamplings, ess
+
+
+def _sample_model(
+    batch: Batch, draws: NDArray[np.int64]
+) -> tuple[Candidates, NDArray[np.int64], list[float | None]]:
+    """Draw from the model itself, where no constraint weighs anything: one particle a draw."""
+    drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1))
+    ess = [1.0 if ended else None for ended in drawn.is_complete.tolist()]
+    return drawn, np.zeros(len(draws), np.int64), ess

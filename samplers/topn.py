@@ -130,15 +130,15 @@ class TopnSampler(Sampler):
 
 def _candidates(batch: Batch, members: list[Member]) -> Candidates:
     """Return the D draws as candidates; one without a member ends like those of ``Learning``."""
-    record = TrajectoryBuffer(len(members))
+    buffer = TrajectoryBuffer(len(members))
     is_cut = batch.tree.log_truncated[batch.draw_request] > -np.inf
     for i, member in enumerate(members):
         row, entry = np.array([i]), member.entry
         if entry is None:
-            record.finish(row, LENGTH if is_cut[i] else STUCK, np.array([-1]))
+            buffer.finish(row, LENGTH if is_cut[i] else STUCK, np.array([-1]))
             continue
         tokens = np.array(batch.model.tokens(entry.context), np.int64)
-        record.append(np.full(len(tokens), i), tokens, np.arange(len(tokens)))
-        record.log_p[i] = entry.log_p
-        record.finish(row, COMPLETE, np.array([entry.context]), True)
-    return record.candidates()
+        buffer.append(np.full(len(tokens), i), tokens, np.arange(len(tokens)))
+        buffer.log_p[i] = entry.log_p
+        buffer.finish(row, COMPLETE, np.array([entry.context]), True)
+    return buffer.candidates()

@@ -58,7 +58,7 @@ class Draft(ABC):
     @abstractmethod
     def learn_on(
         self,
-        record: TrajectoryBuffer,
+        buffer: TrajectoryBuffer,
         alive: NDArray[np.int64],
         frontier: Frontier,
         uniforms: CandidateUniforms,
@@ -66,8 +66,8 @@ class Draft(ABC):
         """Walk on to the ends, as ``decoding.walk_on``, and note the residual mass of prefixes.
 
         Args:
-            record: Written.
-            alive: int64[n] rows of ``record``. frontier: The n walks.
+            buffer: Written.
+            alive: int64[n] rows of ``buffer``. frontier: The n walks.
             uniforms: Of all walks.
         """
 

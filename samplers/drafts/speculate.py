@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def speculate_on(
-    record: TrajectoryBuffer,
+    buffer: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     judge: Judge,
@@ -52,17 +52,17 @@ def speculate_on(
     """Walk from where walks stand to their ends, as ``decoding.walk_on``, with a draft.
 
     Args:
-        record: Written.
-        alive: int64[n] rows of ``record``. frontier: The n walks.
+        buffer: Written.
+        alive: int64[n] rows of ``buffer``. frontier: The n walks.
         judge: Verifies proposals.
         run: The draft at work, and its accounts.
         uniforms: Of the draft's draws; None proposes the most probable events.
         weighed: As in ``decoding.walk_on``.
     """
-    run.begin(len(record.log_p))
+    run.begin(len(buffer.log_p))
     while alive.size:
         following = Following(alive, frontier, judge, run, weighed)
-        _round(record, following, uniforms)
+        _round(buffer, following, uniforms)
         alive, frontier = following.stopped()
 
 
@@ -86,16 +86,16 @@ def decode(
         judge: Verifies proposals; None is lossless.
         weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
     """
-    record = TrajectoryBuffer(len(request), loops=batch.loop_watch(request))
+    buffer = TrajectoryBuffer(len(request), loops=batch.loop_watch(request))
     frontier = Frontier.at_start(batch, request, draw)
     drafts = None if uniforms is None else uniforms.stream(DRAFT)
     judge = Verifier(uniforms) if judge is None else judge
     everyone = np.arange(len(request))
-    speculate_on(record, everyone, frontier, judge, run, drafts, weighed=weighed)
-    return record.candidates()
+    speculate_on(buffer, everyone, frontier, judge, run, drafts, weighed=weighed)
+    return buffer.candidates()
 
 
-def _round(record: TrajectoryBuffer, walks: Following, uniforms: CandidateUniforms | None) -> None:
+def _round(buffer: TrajectoryBuffer, walks: Following, uniforms: CandidateUniforms | None) -> None:
     """Draft, evaluate, and follow what the target accepts."""
     frontier, run = walks.tested.start, walks.run
     open_ones = np.flatnonzero(~frontier.is_overlong())
@@ -111,7 +111,7 @@ def _round(record: TrajectoryBuffer, walks: Following, uniforms: CandidateUnifor
         proposal = None
         if at < len(levels):
             proposal = replace(levels[at], walks=open_ones[levels[at].walks])
-        walks.level(record, proposal)
+        walks.level(buffer, proposal)
         at += 1
     run.close_round(walks.tested)
 
@@ -138,7 +138,7 @@ class Following:
         self.alive, self._frontier = alive, frontier
         self._stopped: list[tuple[NDArray[np.int64], Frontier]] = []
 
-    def level(self, record: TrajectoryBuffer, proposal: Proposal | None) -> None:
+    def level(self, buffer: TrajectoryBuffer, proposal: Proposal | None) -> None:
         """Take one event a walk; those whose event was not the proposed one stop following."""
         booked = self.tested
         took = np.zeros(len(booked.candidates), np.bool_)
@@ -148,7 +148,7 @@ class Following:
             level = Level.of(proposal, walks)
             verdict = self._judge.judge(step, alive, level)
             # A law of another aim is weighed back to the target's, before anything is cut off.
-            record.log_x[alive] += verdict.log_ratio
+            buffer.log_x[alive] += verdict.log_ratio
             tested = walks[(level.kinds > 0) & ~level.forced]
             booked.verified[tested] += 1
             took[walks] = verdict.accepted
@@ -160,7 +160,7 @@ class Following:
         covered = np.ones(len(self.alive), np.bool_)
         start = replace(self._frontier, in_run=covered)
         how = {"look_ahead": False, "weighed": self._weighed}
-        alive, frontier = step_on(record, self.alive, start, choose, **how)
+        alive, frontier = step_on(buffer, self.alive, start, choose, **how)
         goes_on = took[np.searchsorted(booked.candidates, alive)]
         stops = np.flatnonzero(~goes_on)
         if stops.size:
@@ -272,14 +272,14 @@ class DraftRun(Draft):
 
     def learn_on(
         self,
-        record: TrajectoryBuffer,
+        buffer: TrajectoryBuffer,
         alive: NDArray[np.int64],
         frontier: Frontier,
         uniforms: CandidateUniforms,
     ) -> None:
         """Walk on to the ends; as ``Draft.learn_on``."""
         judge = LearningVerifier(uniforms)
-        speculate_on(record, alive, frontier, judge, self, uniforms.stream(DRAFT))
+        speculate_on(buffer, alive, frontier, judge, self, uniforms.stream(DRAFT))
 
     def account(self, outcome: Outcome) -> Outcome:
         """Add what the draft cost and gained to an outcome."""

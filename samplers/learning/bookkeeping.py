@@ -85,11 +85,11 @@ class Learning:
         They end as dead ends, or by the length limit where that is what cut valid texts off.
         """
         draws: NDArray[np.int64] = self._first[request] + self.taken[request] + np.arange(n)
-        record = TrajectoryBuffer(n)
+        buffer = TrajectoryBuffer(n)
         is_cut = self._batch.tree.log_truncated[request] > -np.inf
-        record.finish(np.arange(n), LENGTH if is_cut else STUCK, np.full(n, -1, np.int64))
+        buffer.finish(np.arange(n), LENGTH if is_cut else STUCK, np.full(n, -1, np.int64))
         self.taken[request] += n
-        self._parts.append(record.candidates())
+        self._parts.append(buffer.candidates())
         self._rows.append(draws)
         return draws
 

@@ -256,7 +256,7 @@ class Descent:
 
     def start(
         self,
-        record: TrajectoryBuffer,
+        buffer: TrajectoryBuffer,
         request: NDArray[np.int64],
         draw: NDArray[np.int64],
         uniforms: CandidateUniforms,
@@ -264,12 +264,12 @@ class Descent:
         """Take W walks down; return those that go on beyond the tree, and where they stand.
 
         Args:
-            record: Of W walks, written.
+            buffer: Of W walks, written.
             request: int64[W], constrained ones. draw: int64[W] number of the candidate.
             uniforms: Of the W walks.
 
         Returns:
-            int64[n] rows of ``record``, and their n places: contexts nobody visited.
+            int64[n] rows of ``buffer``, and their n places: contexts nobody visited.
         """
         batch, tree = self._batch, self._tree
         walks = Walks.at_roots(batch, request, draw)
@@ -280,17 +280,17 @@ class Descent:
         hopeless = tree["bound"][walks.node[inside]] == -np.inf
         walks.status[inside[hopeless]] = NO_MASS
         self._descend(walks, inside[~hopeless], uniforms)
-        record.log_p[:] = walks.log_p
-        self._write_paths(record, walks, inside)
+        buffer.log_p[:] = walks.log_p
+        self._write_paths(buffer, walks, inside)
         ended = inside[walks.status[inside] == ENDED]
-        record.finish(ended, COMPLETE, walks.node[ended], True)
+        buffer.finish(ended, COMPLETE, walks.node[ended], True)
         stuck = walks.status == NO_MASS
         is_cut = tree.log_truncated[request] > -np.inf
-        record.finish(np.flatnonzero(stuck & is_cut), LENGTH, walks.node[stuck & is_cut])
-        record.finish(np.flatnonzero(stuck & ~is_cut), STUCK, walks.node[stuck & ~is_cut])
+        buffer.finish(np.flatnonzero(stuck & is_cut), LENGTH, walks.node[stuck & is_cut])
+        buffer.finish(np.flatnonzero(stuck & ~is_cut), STUCK, walks.node[stuck & ~is_cut])
         leaving = inside[walks.status[inside] == LEFT]
         self._leave(walks, leaving)
-        alive, frontier = self._beyond(record, walks, leaving)
+        alive, frontier = self._beyond(buffer, walks, leaving)
         if not outside.size:
             return alive, frontier
         first = Frontier.at_start(batch, request[outside], draw[outside])
@@ -384,11 +384,11 @@ class Descent:
             if left.size:
                 self._build(np.unique(nodes[left]))
 
-    def _write_paths(self, record: TrajectoryBuffer, walks: Walks, rows: NDArray[np.int64]) -> None:
+    def _write_paths(self, buffer: TrajectoryBuffer, walks: Walks, rows: NDArray[np.int64]) -> None:
         """Write the tokens that walks took inside the tree, and count what they passed."""
         tree = self._tree
         at_text = tree["flags"][walks.node[rows]] & TERMINAL > 0
-        record.evaluations[rows] += walks.depth[rows] + 1 - at_text
+        buffer.evaluations[rows] += walks.depth[rows] + 1 - at_text
         at, depth = walks.node[rows].copy(), walks.depth[rows].copy()
         levels = []
         while rows.size:
@@ -397,7 +397,7 @@ class Descent:
             levels.append((rows, tree["token"][at].astype(np.int64), depth))
             at = tree["parent"][at].astype(np.int64)
         for level in reversed(levels):
-            record.append(*level)
+            buffer.append(*level)
 
     def _nodes(self, nodes: NDArray[np.int64]) -> Frontier:
         """Return a frontier at visited nodes, one walk each."""
@@ -418,13 +418,13 @@ class Descent:
         )
 
     def _beyond(
-        self, record: TrajectoryBuffer, walks: Walks, rows: NDArray[np.int64]
+        self, buffer: TrajectoryBuffer, walks: Walks, rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Frontier]:
         """Take ``rows`` one token out of the tree; those whose text ends by it are finished."""
         tokens, log_edge = walks.token[rows], walks.log_edge[rows]
-        record.append(rows, tokens, walks.depth[rows])
-        record.log_p[rows] += log_edge
+        buffer.append(rows, tokens, walks.depth[rows])
+        buffer.log_p[rows] += log_edge
         places = replace(
             self._nodes(walks.node[rows]), draw=walks.draw[rows], log_prefix=walks.log_p[rows]
         )
-        return finish_done(record, rows, places.advance(np.arange(len(rows)), tokens, log_edge))
+        return finish_done(buffer, rows, places.advance(np.arange(len(rows)), tokens, log_edge))

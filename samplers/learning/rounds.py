@@ -157,19 +157,19 @@ class Rounds:
         tests = uniforms.acceptance()
         log_roots = np.array([self.log_root(r) for r in requests.tolist()])
         known_truncated = tree.log_truncated[requests].copy()
-        record = TrajectoryBuffer(len(request), loops=batch.loop_watch(request))
-        record.log_x[:] = np.repeat(log_roots, counts)
-        alive, frontier = self._descent.start(record, request, number, uniforms)
+        buffer = TrajectoryBuffer(len(request), loops=batch.loop_watch(request))
+        buffer.log_x[:] = np.repeat(log_roots, counts)
+        alive, frontier = self._descent.start(buffer, request, number, uniforms)
         if self._draft is not None:
-            self._draft.learn_on(record, alive, frontier, uniforms)
+            self._draft.learn_on(buffer, alive, frontier, uniforms)
         else:
             # A walk that may be given up is not sure to follow a forced run.
             choose = self._chooser(uniforms)
-            walk_on(record, alive, frontier, choose, look_ahead=not self.aborting)
+            walk_on(buffer, alive, frontier, choose, look_ahead=not self.aborting)
         self._descent.settle()
         tree.update()
         self.drawn[requests] += counts
-        everything = record.candidates()
+        everything = buffer.candidates()
         for i, r in enumerate(requests.tolist()):
             rows = starts[i] + np.arange(counts[i])
             mine = everything.take(rows)

@@ -61,7 +61,7 @@ class Plan:
 
 
 def follow(
-    record: TrajectoryBuffer,
+    buffer: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     plan: Plan,
@@ -70,8 +70,8 @@ def follow(
     """Let walks take the events planned; return those that go on, in the order of ``alive``.
 
     Args:
-        record: Written.
-        alive: int64[W] rows of ``record``, ascending. frontier: The W walks.
+        buffer: Written.
+        alive: int64[W] rows of ``buffer``, ascending. frontier: The W walks.
         plan: Theirs; the target knows every prefix that an event is taken at.
         target: Says what the masks left there.
     """
@@ -87,9 +87,9 @@ def follow(
         if not alive.size:
             break
         alive, frontier = _emit(
-            record, alive, frontier, plan.events[walks, at], plan.log_p[walks, at], target
+            buffer, alive, frontier, plan.events[walks, at], plan.log_p[walks, at], target
         )
-        alive, frontier = without_overlong(record, alive, frontier)
+        alive, frontier = without_overlong(buffer, alive, frontier)
     for rows, walks_there in stopped:
         alive, frontier = np.concatenate([alive, rows]), frontier.joined(walks_there)
     order = np.argsort(alive)
@@ -97,19 +97,19 @@ def follow(
 
 
 def without_overlong(
-    record: TrajectoryBuffer, alive: NDArray[np.int64], frontier: Frontier
+    buffer: TrajectoryBuffer, alive: NDArray[np.int64], frontier: Frontier
 ) -> tuple[NDArray[np.int64], Frontier]:
     """Finish the walks that have all their tokens and are no members; return the others."""
     cut = frontier.is_cut()
     if not cut.any():
         return alive, frontier
-    record.finish(alive[cut], LENGTH, frontier.context[cut])
+    buffer.finish(alive[cut], LENGTH, frontier.context[cut])
     rows = np.flatnonzero(~cut)
     return alive[rows], frontier.take(rows)
 
 
 def _emit(
-    record: TrajectoryBuffer,
+    buffer: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     chosen: NDArray[np.int64],
@@ -125,7 +125,7 @@ def _emit(
     step = Step(frontier, everyone, np.arange(n + 1), everyone, None, None, everyone)
     taken = SampledEvents(chosen, log_p, log_z, np.zeros(n), log_end, np.zeros(0))
     note_step(step, taken)
-    alive, frontier = follow_events(record, alive, frontier, step, taken)
+    alive, frontier = follow_events(buffer, alive, frontier, step, taken)
     # subtle: where none goes on, the frontier comes back as it was.
     return alive, frontier if alive.size else frontier.take(alive)
 
@@ -263,9 +263,9 @@ class Lookahead:
 
         Walks of a record whose reward fails are left where they stand.
         """
-        record = TrajectoryBuffer(len(request), loops=self._batch.loop_watch(request))
+        buffer = TrajectoryBuffer(len(request), loops=self._batch.loop_watch(request))
         alive, frontier = np.arange(len(request)), Frontier.at_start(self._batch, request, draw)
-        alive, frontier = without_overlong(record, alive, frontier)
+        alive, frontier = without_overlong(buffer, alive, frontier)
         while alive.size:
             rows = np.flatnonzero(~self.scorer.failed[frontier.request])
             if len(rows) < len(alive):
@@ -273,8 +273,8 @@ class Lookahead:
                 continue
             self.scorer.remember(frontier.context)
             plan = planner(frontier, alive)
-            alive, frontier = follow(record, alive, frontier, plan, self.target)
-        return record.candidates()
+            alive, frontier = follow(buffer, alive, frontier, plan, self.target)
+        return buffer.candidates()
 
     def scores_at(self, walks: Frontier, contexts: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the rewards of the texts at ``contexts`` (int64[n]) of n walks, float64[n]."""

@@ -62,12 +62,12 @@ def decode(
         W candidates; ``log_x`` is known under full masks only. Cost: one forward pass a step over
         the distinct prefixes that no pass has evaluated ahead.
     """
-    record = TrajectoryBuffer(len(request), log_floor, batch.loop_watch(request))
+    buffer = TrajectoryBuffer(len(request), log_floor, batch.loop_watch(request))
     choose = chooser(uniforms, top_m=top_m, retries=retries, is_opportunistic=is_opportunistic)
     frontier = Frontier.at_start(batch, request, draw)
     weighed = uniforms is not None and retries is None
-    walk_on(record, np.arange(len(request)), frontier, choose, weighed=weighed)
-    return record.candidates()
+    walk_on(buffer, np.arange(len(request)), frontier, choose, weighed=weighed)
+    return buffer.candidates()
 
 
 def chooser(
@@ -102,7 +102,7 @@ def chooser(
 
 
 def walk_on(
-    record: TrajectoryBuffer,
+    buffer: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     choose: Chooser,
@@ -113,19 +113,19 @@ def walk_on(
     """Walk from where walks stand to their ends, and record the prefixes in the batch's tree.
 
     Args:
-        record: Written.
-        alive: int64[n] rows of ``record``. frontier: The n walks.
+        buffer: Written.
+        alive: int64[n] rows of ``buffer``. frontier: The n walks.
         choose: Draws the events of a step; with ``log_residual`` if the tree is to be walked again.
         weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
         look_ahead: Evaluate forced runs ahead, for walks that will surely follow them.
     """
     how = {"look_ahead": look_ahead, "weighed": weighed}
     while alive.size:
-        alive, frontier = step_on(record, alive, frontier, choose, **how)
+        alive, frontier = step_on(buffer, alive, frontier, choose, **how)
 
 
 def step_on(
-    record: TrajectoryBuffer,
+    buffer: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     choose: Chooser,
@@ -139,11 +139,11 @@ def step_on(
         look_ahead: Evaluate forced runs ahead (see ``Step.of``).
     """
     cut = frontier.is_cut()
-    record.overrun(alive[cut])
-    record.finish(alive[cut], LENGTH, frontier.context[cut])
+    buffer.overrun(alive[cut])
+    buffer.finish(alive[cut], LENGTH, frontier.context[cut])
     # A run that the pass of a prefix above has evaluated is followed to its end.
-    given_up = record.is_hopeless(alive) & ~cut & ~frontier.in_run
-    record.finish(alive[given_up], STUCK, frontier.context[given_up])
+    given_up = buffer.is_hopeless(alive) & ~cut & ~frontier.in_run
+    buffer.finish(alive[given_up], STUCK, frontier.context[given_up])
     alive, frontier = _keep(alive, frontier, ~(cut | given_up))
     if not alive.size:
         return alive, frontier
@@ -151,9 +151,9 @@ def step_on(
     chosen = choose(step, alive)
     log_truncated = _truncated_mass(step) if weighed else None
     if log_truncated is not None:
-        record.overrun(alive, log_truncated[step.walk_node])
+        buffer.overrun(alive, log_truncated[step.walk_node])
     note_step(step, chosen, log_truncated)
-    return follow_events(record, alive, frontier, step, chosen)
+    return follow_events(buffer, alive, frontier, step, chosen)
 
 
 def note_step(
@@ -188,7 +188,7 @@ def _truncated_mass(step: Step) -> NDArray[np.float64]:
 
 
 def follow_events(
-    record: TrajectoryBuffer,
+    buffer: TrajectoryBuffer,
     alive: NDArray[np.int64],
     frontier: Frontier,
     step: Step,
@@ -204,25 +204,25 @@ def follow_events(
         & (frontier.depth >= batch.limits[frontier.request])
     )
     live = ~stuck
-    record.log_p[alive[live]] += chosen.log_p[live]
-    record.log_x[alive[live]] += chosen.log_z[step.walk_node[live]]
-    record.log_kept[alive[live]] += np.log1p(-chosen.missed[step.walk_node[live]])
-    record.evaluations[alive] += 1
-    record.finish(alive[stuck], STUCK, frontier.context[stuck])
+    buffer.log_p[alive[live]] += chosen.log_p[live]
+    buffer.log_x[alive[live]] += chosen.log_z[step.walk_node[live]]
+    buffer.log_kept[alive[live]] += np.log1p(-chosen.missed[step.walk_node[live]])
+    buffer.evaluations[alive] += 1
+    buffer.finish(alive[stuck], STUCK, frontier.context[stuck])
     is_text = batch.is_member(frontier.request[ended], frontier.state[batch.index_of(ended)])
-    record.finish(alive[ended], COMPLETE, frontier.context[ended], is_text)
-    record.finish(alive[cut], LENGTH, frontier.context[cut])
+    buffer.finish(alive[ended], COMPLETE, frontier.context[ended], is_text)
+    buffer.finish(alive[cut], LENGTH, frontier.context[cut])
     rows = np.flatnonzero(live & ~ended & ~cut)
     if not rows.size:
         return alive[:0], frontier
     tokens = chosen.tokens[rows]
     alive = alive[rows]
-    record.append(alive, tokens, frontier.depth[rows])
-    return finish_done(record, alive, frontier.advance(rows, tokens, chosen.log_p[rows]))
+    buffer.append(alive, tokens, frontier.depth[rows])
+    return finish_done(buffer, alive, frontier.advance(rows, tokens, chosen.log_p[rows]))
 
 
 def finish_done(
-    record: TrajectoryBuffer, alive: NDArray[np.int64], frontier: Frontier
+    buffer: TrajectoryBuffer, alive: NDArray[np.int64], frontier: Frontier
 ) -> tuple[NDArray[np.int64], Frontier]:
     """Finish the walks whose constraint has ended them, and those that loop; return the others."""
     done = frontier.is_done()
@@ -230,14 +230,14 @@ def finish_done(
     if rows.size:
         seen = Visit(np.zeros(rows.size), evaluated=False, exact=True, terminal=True)
         frontier.batch.tree.visit(frontier.take(rows), seen)
-        record.finish(alive[done], COMPLETE, frontier.context[done], True)
+        buffer.finish(alive[done], COMPLETE, frontier.context[done], True)
     alive, frontier = _keep(alive, frontier, ~done)
-    looping = record.looping(alive)
+    looping = buffer.looping(alive)
     if not looping.size:
         return alive, frontier
     # No text goes on from here: what is cut off is no part of S, as if it were forbidden.
     frontier.take(looping).give_up()
-    record.finish(alive[looping], LOOP, frontier.context[looping])
+    buffer.finish(alive[looping], LOOP, frontier.context[looping])
     goes_on = np.ones(len(alive), np.bool_)
     goes_on[looping] = False
     return _keep(alive, frontier, goes_on)
