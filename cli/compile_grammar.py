@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.compiling.jobs import TextJob, compile_one, recorded_summary
+from cdec.cli.compiling.jobs import CompileOptions, TextJob, compile_one, recorded_summary
 from cdec.cli.compiling.sources import (
     hash_of,
     object_of,
@@ -33,7 +33,6 @@ from cdec.cli.frame.kinds import (
 )
 from cdec.cli.frame.tables import shown_bytes
 from cdec.cli.options import shared
-from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.record_sources import GrammarLimitOptions, parse_whitespace
 from cdec.cli.options.shared import require_utf8
 from cdec.compilers.grammars.definition import Lexer

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.compile_grammar import recorded_grammar
-from cdec.cli.compiling.jobs import TextJob, compile_one
+from cdec.cli.compiling.jobs import CompileOptions, TextJob, compile_one
 from cdec.cli.compiling.sources import output_path, read_whole
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import limits, option
@@ -25,7 +25,6 @@ from cdec.cli.frame.kinds import (
 )
 from cdec.cli.frame.tables import shown_bytes
 from cdec.cli.options import shared
-from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.shared import require_utf8
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import UNNAMED, regex_options

@@ -9,7 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.compiling.jobs import TextJob, compile_many, compile_one, recorded_summary
+from cdec.cli.compiling.jobs import (
+    CompileOptions,
+    TextJob,
+    compile_many,
+    compile_one,
+    recorded_summary,
+)
 from cdec.cli.compiling.sources import object_of, output_path, read_whole, stem_of
 from cdec.cli.frame.declaration import flag_of, limits, option
 from cdec.cli.frame.kinds import (
@@ -24,7 +30,6 @@ from cdec.cli.frame.kinds import (
 )
 from cdec.cli.frame.tables import print_columns, shown_bytes
 from cdec.cli.options import shared
-from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.record_sources import SchemaReadingOptions
 from cdec.compilers.schemas.options import MAX_RUN, MAX_WHITESPACE, SchemaLimits, SchemaOptions
 from cdec.core.errors import UsageError

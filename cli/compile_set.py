@@ -7,11 +7,11 @@ import hashlib
 import itertools
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.compiling.jobs import Job, compile_one, load_named
+from cdec.cli.compiling.jobs import CompileOptions, Job, compile_one, load_named
 from cdec.cli.compiling.sources import (
     MadeFrom,
     counts_of,
@@ -22,6 +22,7 @@ from cdec.cli.compiling.sources import (
     plain_name,
 )
 from cdec.cli.frame.command import Run
+from cdec.cli.frame.declaration import limits, option
 from cdec.cli.frame.kinds import (
     CompileCommand,
     Described,
@@ -32,21 +33,66 @@ from cdec.cli.frame.kinds import (
     source_name,
 )
 from cdec.cli.frame.tables import shown_bytes
-from cdec.cli.options.compiling import SetOptions as Options
+from cdec.cli.options import shared
 from cdec.cli.options.shared import parse_size, refuse_unused, require_utf8
+from cdec.cli.options.texts import TextFormatOptions
 from cdec.cli.runs.files import read_denied, require_input
+from cdec.compilers.sets.options import BadLines, LeadingSpace, Normalization, SetLimits
 from cdec.core.files.remote import is_url, public_name
 from cdec.core.progress import Progress, Stage
+from cdec.data.input.source import ENTITY_LIMITS, InputLimits
 
 if TYPE_CHECKING:
     from cdec.compilers.sets.options import SetReport
     from cdec.core.artifacts.read import ArtifactFile
-    from cdec.data.input.source import InputLimits, SourceStats
+    from cdec.data.input.source import SourceStats
 
 _TEXT_ONLY = frozenset(
     {"format", "field", "id_field", "no_header", "prefix", "suffix", "leading_space", "normalize"}
 )
 """Options about texts, which token rows have no use for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(TextFormatOptions, CompileOptions):
+    """Options of ``cdec compile-set``; the documented defaults stand here."""
+
+    source: str = option(
+        MISSING, "Entities, one a line; `-` is stdin.", metavar="FILE", positional=True
+    )
+    id_field: str | None = option(
+        None,
+        "Field or column with the entity ids; line numbers if not given.",
+        shared.INPUT,
+        common=True,
+    )
+    token_ids: bool = option(False, "FILE holds one JSON array of token ids a line.", shared.INPUT)
+    bad_lines: BadLines = option(
+        "error",
+        "What to do with lines that cannot be read or tokenised.",
+        shared.INPUT,
+        common=True,
+    )
+    keep_empty: bool = option(False, "A blank line makes the empty text a member.", shared.INPUT)
+    deny: Path | None = option(
+        None, "Texts to leave out, one a line.", shared.INPUT, metavar="FILE", common=True
+    )
+    prefix: str = option("", "Text forced before every member.", shared.TOKENS, common=True)
+    suffix: str = option(
+        "", "Text forced after every member; it ends the sample.", shared.TOKENS, common=True
+    )
+    leading_space: LeadingSpace = option(
+        "auto", "Whether a member begins with a space when tokenised.", shared.TOKENS
+    )
+    normalize: Normalization = option("none", "Unicode normalisation first.", shared.TOKENS)
+    input_limits: InputLimits = limits(ENTITY_LIMITS, shared.LIMITS)
+    max_input_bytes: str | None = option(
+        None, "Largest input after decompression, such as 64GB.", shared.LIMITS, metavar="SIZE"
+    )
+    set_limits: SetLimits = limits(SetLimits(), shared.LIMITS)
+    memory_limit: str | None = option(
+        None, "Sort on disk beyond this much memory, such as 2GB.", shared.LIMITS, metavar="SIZE"
+    )
 
 
 def execute(options: Options, run: Run) -> int:
@@ -68,7 +114,6 @@ def execute(options: Options, run: Run) -> int:
     output = output_path(
         options.output, _beside(source), source, "the entities come", "compile-set"
     )
-    limits = _input_limits(options)
     memory_limit = parse_size(options.memory_limit, "--memory-limit")
     require_input(options.source)
     job = _Job(
@@ -77,7 +122,7 @@ def execute(options: Options, run: Run) -> int:
         options=options,
         run=run,
         deny=read_denied(options.deny),
-        limits=limits,
+        limits=_input_limits(options),
         memory_limit=memory_limit,
     )
     return compile_one(job)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.console import escape, redact
+from cdec.cli.frame.declaration import CommonOptions, option
 from cdec.cli.frame.kinds import Described, Rows, command_of, count
 from cdec.cli.frame.tables import flatten, print_json, print_table, print_wrapped, shown_bytes
-from cdec.cli.options.compiling import InspectOptions as Options
+from cdec.cli.options import shared
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import named_or_found, read_artifact
+from cdec.core.files.remote import Place
 from cdec.core.progress import silent
 
 if TYPE_CHECKING:
@@ -22,6 +26,40 @@ if TYPE_CHECKING:
 _EMBEDDED = "embedded"
 _SOURCES = ("grammar", "schema")
 _TREE = ("depth", "width", "state")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(CommonOptions):
+    """Options of ``cdec inspect``; the documented defaults stand here."""
+
+    artifact: Place | None = shared.artifact_argument()
+    all: bool = option(
+        False, "Show hashes, fingerprints, sizes and columns.", shared.OUTPUT, common=True
+    )
+    verify: bool = option(
+        False,
+        "Compile it again from what it holds, and compare all columns and metadata.",
+        shared.OUTPUT,
+        common=True,
+    )
+    tree: bool = option(
+        False,
+        "Show part of a set's trie, or one subterminal tree of a grammar.",
+        shared.OUTPUT,
+        common=True,
+    )
+    depth: int = option(3, "Sets: levels of --tree.", shared.OUTPUT, at_least=1, at_most=math.inf)
+    width: int = option(
+        8,
+        "Children a node of --tree; grammars: groups, and tokens a group.",
+        shared.OUTPUT,
+        at_least=1,
+        at_most=math.inf,
+    )
+    state: int = option(
+        0, "Grammars: the scanner state whose tree --tree shows.", shared.OUTPUT, metavar="N"
+    )
+    json: bool = shared.json_option()
 
 
 def execute(options: Options, run: Run) -> int:

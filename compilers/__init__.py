@@ -1,9 +1,9 @@
-"""Compilers: from a list of entities or a grammar to an artifact, or to a constraint in
-memory, offline and without a model.
+"""Compilers: from a source to an artifact, or to a constraint in memory, offline, without a model.
 
-``sets`` and ``grammars`` do not know each other; begin with ``compile`` in either. ``child`` runs
-them in a process with limits. Names are
-imported on first use, so that ``import cdec.compilers`` costs nothing.
+Begin with ``compile`` in ``sets``, ``grammars`` or ``schemas``, which do not know each other;
+``kinds`` says what a kind of source brings, ``child`` runs compilers in a process with limits,
+``cache`` keeps what they made, ``verify`` compiles artifacts again. Names are imported on first
+use, so that ``import cdec.compilers`` costs nothing.
 """
 
 from __future__ import annotations

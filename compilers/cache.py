@@ -45,7 +45,7 @@ class _Entry(NamedTuple):
     size: int
 
 
-class KeptConstraints:
+class ConstraintCache:
     """Constraints by what was asked for; equal requests share one, so that they share sessions.
 
     What could not be compiled is remembered as well, as words without the frames that it was raised
@@ -206,7 +206,7 @@ class SourceCache:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        kept: KeptConstraints | None = None,
+        kept: ConstraintCache | None = None,
         *,
         limits: CacheLimits | None = None,
         shared: CacheFolder | None = None,
@@ -214,7 +214,7 @@ class SourceCache:
         limits = limits or CacheLimits()
         self._notices = FirstOfEach("texts")
         self._vocabulary = vocabulary
-        self._kept = kept or KeptConstraints(limits.count, limits.size)
+        self._kept = kept or ConstraintCache(limits.count, limits.size)
         self._shared = shared
         self._child: ChildCompiler | None = None
 

@@ -1,4 +1,4 @@
-"""Sources compiled to artifacts, one or many: unless those that are there are the same."""
+"""Options and work of compile commands: one source or many, unless artifacts are up to date."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.compiling.sources import MadeFrom, counts_of, stem_of
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.console import notice_objects, typed_error
+from cdec.cli.frame.declaration import CommonOptions, option
 from cdec.cli.frame.interruption import keeping
 from cdec.cli.frame.progress import plural
 from cdec.cli.frame.tables import print_columns, print_json, print_table, shown_bytes
+from cdec.cli.options import shared
 from cdec.cli.runs.tokenizer import load_vocabulary, loading
 from cdec.core.errors import CdecError, OutputError, UsageError
 from cdec.core.progress import Progress, Stage, silent
@@ -29,7 +31,6 @@ from cdec.core.progress import Progress, Stage, silent
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.frame.kinds import CompileCommand
-    from cdec.cli.options.compiling import CompileOptions
     from cdec.compilers.child.compiler import ChildCompiler
     from cdec.compilers.kinds import SourceOptions
     from cdec.core.artifacts.read import ArtifactFile
@@ -37,6 +38,33 @@ if TYPE_CHECKING:
 
 _HEADER = ("source", "artifact", "size", "seconds")
 _COMPILED, _UP_TO_DATE, _FAILED = "compiled", "up to date", "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOptions(CommonOptions):
+    """Where an artifact goes, for which tokenizer it is, and what is said of it."""
+
+    output: Path | None = option(
+        None,
+        "Artifact to write; if not given the input's name, ending in .arrow, beside it.",
+        shared.OUTPUT,
+        metavar="FILE",
+        common=True,
+        typed_only=True,
+    )
+    tokenizer: str | None = option(
+        None,
+        "Tokenizer file, folder or hub name; the embedded model's if not given.",
+        shared.MODEL,
+        metavar="NAME_OR_PATH",
+        common=True,
+        names_model=shared.names_model,
+    )
+    model: str | None = shared.model_option()
+    revision: str | None = shared.revision_option()
+    force: bool = shared.force_option()
+    json: bool = shared.json_option()
+    progress: bool | None = shared.progress_option()
 
 
 @dataclass(frozen=True, kw_only=True)

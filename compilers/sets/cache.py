@@ -12,7 +12,7 @@ from cdec.core.files.whole import scratch_folder
 from cdec.core.progress import FirstOfEach
 
 if TYPE_CHECKING:
-    from cdec.compilers.cache import KeptConstraints
+    from cdec.compilers.cache import ConstraintCache
     from cdec.compilers.sets.options import SetLimits, SetReport
     from cdec.core.constraint import Constraint
     from cdec.core.files.cache import CacheFolder
@@ -33,7 +33,7 @@ class SetCache:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        kept: KeptConstraints,
+        kept: ConstraintCache,
         limits: SetLimits | None = None,
         *,
         name: str = "texts",

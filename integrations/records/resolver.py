@@ -62,7 +62,7 @@ class ConstraintResolver:
         default: Constraint | None = None,
         bind: Bind | None = None,
     ) -> None:
-        from cdec.compilers.cache import KeptConstraints, Recent, SourceCache
+        from cdec.compilers.cache import ConstraintCache, Recent, SourceCache
         from cdec.compilers.sets.cache import SetCache
         from cdec.core.artifacts.opened import bind_artifact
         from cdec.core.combine.restriction import Restriction
@@ -88,7 +88,7 @@ class ConstraintResolver:
         if default is not None:
             self._opened[DEFAULT], names[DEFAULT] = default, "the constraint"
         self._restricted = {name: self._left(self._opened[name], names[name]) for name in names}
-        kept = KeptConstraints(sources.limits.count, sources.limits.size)
+        kept = ConstraintCache(sources.limits.count, sources.limits.size)
         self._source_options = sources.options
         self._sources = SourceCache(vocabulary, kept)
         self._sets = SetCache(vocabulary, kept, name="field 'candidates'")

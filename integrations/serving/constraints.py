@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cdec.compilers.cache import KeptConstraints, Recent, SourceCache
+from cdec.compilers.cache import ConstraintCache, Recent, SourceCache
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import GrammarOptions, regex_options
 from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
@@ -58,13 +58,13 @@ class ServedConstraints:
         }
         limits = settings.limits
         self._recent: Recent[Constraint] = Recent(limits.max_kept)
-        kept = KeptConstraints(limits.max_kept, _KEPT_BYTES)
+        kept = ConstraintCache(limits.max_kept, _KEPT_BYTES)
         self._options = _source_options(settings)
         self._sets: SetCache | None = None
         self._sources: SourceCache | None = None
         if vocabulary is not None:
             shared = CacheFolder("served", most=4 * limits.max_kept, max_bytes=_KEPT_BYTES)
-            sets = KeptConstraints(limits.max_kept, _KEPT_BYTES)
+            sets = ConstraintCache(limits.max_kept, _KEPT_BYTES)
             name = "the request's candidates"
             self._sets = SetCache(vocabulary, sets, name=name, shared=shared)
             self._sources = SourceCache(vocabulary, kept, shared=shared)

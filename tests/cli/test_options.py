@@ -12,11 +12,11 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
 
+from cdec.cli.compiling.jobs import CompileOptions
 from cdec.cli.frame.config import Config
 from cdec.cli.frame.declaration import NumberOrWord, flag_of, parameters_of, words_of
 from cdec.cli.frame.registry import options_class_of
 from cdec.cli.methods import EXAMPLES
-from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.constraint import ConstraintOptions
 from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
 from cdec.cli.options.prompts import PromptOptions

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdec.compilers import ChildCompiler, GrammarOptions, cache
-from cdec.compilers.cache import CacheLimits, KeptConstraints, SourceCache
+from cdec.compilers.cache import CacheLimits, ConstraintCache, SourceCache
 from cdec.compilers.sets.cache import SetCache
 from cdec.compilers.sets.options import SetLimits
 from cdec.core.child.judge import TextChecker
@@ -301,13 +301,13 @@ def test_bad_candidates_are_errors_in_their_places(cdec: Runner) -> None:
 
 
 def test_equal_lists_share_a_constraint_within_the_limits() -> None:
-    sets = SetCache(byte_level(), KeptConstraints(2, 1 << 20))
+    sets = SetCache(byte_level(), ConstraintCache(2, 1 << 20))
     one = sets.of(("Paris", "Rome"))
     assert sets.of(("Paris", "Rome")) is one
     sets.of(("a",))
     sets.of(("b",))
     assert sets.of(("Paris", "Rome")) is not one
-    small = SetCache(byte_level(), KeptConstraints(64, 1))
+    small = SetCache(byte_level(), ConstraintCache(64, 1))
     kept = small.of(("a",))
     assert small.of(("a",)) is kept
     small.of(("b",))
@@ -315,7 +315,7 @@ def test_equal_lists_share_a_constraint_within_the_limits() -> None:
 
 
 def test_mistakes_are_remembered_and_named() -> None:
-    sets = SetCache(lossy(), KeptConstraints(4, 1 << 20), name="field 'candidates'")
+    sets = SetCache(lossy(), ConstraintCache(4, 1 << 20), name="field 'candidates'")
     errors = []
     for _ in range(2):
         with pytest.raises(UntokenizableError, match="field 'candidates'") as caught:
@@ -323,13 +323,13 @@ def test_mistakes_are_remembered_and_named() -> None:
         errors.append(caught.value)
     assert errors[0].to_json() == errors[1].to_json()
     assert errors[0] is not errors[1]
-    bounded = SetCache(byte_level(), KeptConstraints(4, 1 << 20), SetLimits(max_entities=1))
+    bounded = SetCache(byte_level(), ConstraintCache(4, 1 << 20), SetLimits(max_entities=1))
     with pytest.raises(LimitError):
         bounded.of(("a", "b"))
 
 
 def test_warnings_of_many_lists_are_counted_not_repeated() -> None:
-    sets = SetCache(byte_level(), KeptConstraints(4, 1 << 20))
+    sets = SetCache(byte_level(), ConstraintCache(4, 1 << 20))
     for letter in "abc":
         sets.of((letter, letter))
     (notice,) = sets.take_notices()

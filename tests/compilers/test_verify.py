@@ -20,7 +20,7 @@ from cdec.compilers import (
     verify_artifact,
 )
 from cdec.compilers import verify as again
-from cdec.compilers.cache import PROCESS_LIMITS, KeptConstraints
+from cdec.compilers.cache import PROCESS_LIMITS, ConstraintCache
 from cdec.compilers.sets.kind import verify_set
 from cdec.core.artifacts.opened import KINDS, bind_artifact, read_artifact
 from cdec.core.artifacts.read import verify_bytes
@@ -161,7 +161,7 @@ def test_every_column_of_a_set_that_follows_from_its_rows_is_compared(good: byte
     assert set(SET_COLUMNS) <= set(same)
 
 
-# --- KeptConstraints: what could not be compiled is remembered as words, what may yet be is not.
+# --- ConstraintCache: what could not be compiled is remembered as words, what may yet be is not.
 
 
 class _Failing:
@@ -176,7 +176,7 @@ class _Failing:
         raise self._error.again()
 
 
-def _ask(kept: KeptConstraints, make: _Failing, frames: int = 0) -> None:
+def _ask(kept: ConstraintCache, make: _Failing, frames: int = 0) -> None:
     """Ask at some depth of the stack, beside locals that a frame would keep alive."""
     beside = bytearray(10_000)
     if frames:
@@ -188,7 +188,7 @@ def _ask(kept: KeptConstraints, make: _Failing, frames: int = 0) -> None:
 
 def test_a_refusal_is_remembered_as_it_was_without_the_frames_it_was_raised_in() -> None:
     refusal = RegexSyntaxError("no regex", hint="write one", line=1)
-    make, kept = _Failing(refusal), KeptConstraints(4, 1 << 20)
+    make, kept = _Failing(refusal), ConstraintCache(4, 1 << 20)
     for _ in range(2):
         with pytest.raises(RegexSyntaxError) as raised:
             _ask(kept, make)
@@ -213,7 +213,7 @@ def test_a_refusal_is_remembered_as_it_was_without_the_frames_it_was_raised_in()
     ids=str,
 )
 def test_what_the_machine_may_have_refused_is_compiled_anew(refusal: CdecError) -> None:
-    make, kept = _Failing(refusal), KeptConstraints(4, 1 << 20)
+    make, kept = _Failing(refusal), ConstraintCache(4, 1 << 20)
     for _ in range(2):
         with pytest.raises(type(refusal)):
             kept.get("asked", make)
@@ -222,7 +222,7 @@ def test_what_the_machine_may_have_refused_is_compiled_anew(refusal: CdecError) 
 
 def test_a_limit_of_the_source_is_remembered() -> None:
     make = _Failing(LimitError("too many rules", limit="max_rules"))
-    kept = KeptConstraints(4, 1 << 20)
+    kept = ConstraintCache(4, 1 << 20)
     for _ in range(2):
         with pytest.raises(LimitError):
             kept.get("asked", make)

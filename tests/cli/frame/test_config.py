@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cdec.cli.compile_set import Options as SetOptions
 from cdec.cli.frame.command import EXIT_STATUSES, SOME_RECORDS_FAILED, SOME_TEXTS_INVALID
 from cdec.cli.frame.config import Config, changed_words, option_fields
 from cdec.cli.frame.console import (
@@ -23,7 +24,6 @@ from cdec.cli.frame.console import (
 from cdec.cli.frame.declaration import SPELLINGS, flag_of, words_of
 from cdec.cli.frame.process import BROKEN_PIPE_STATUS
 from cdec.cli.frame.registry import COMMANDS, options_class_of
-from cdec.cli.options.compiling import SetOptions
 from cdec.cli.options.sampling import SampleOptions
 from cdec.core.errors import CdecError, ConfigError, LimitError, Notice
 from tests.cli import light
