@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from cdec.core.errors import ModelError
 
@@ -102,6 +99,7 @@ def hub_unavailable(environment: Mapping[str, str] = os.environ) -> HubUnavailab
 def _place_of(endpoint: str) -> tuple[str, int]:
     """Return whom a request to ``endpoint`` connects to: the hub, or a proxy before it."""
     # Brings protocols and certificates along, which nobody needs who asks no hub.
+    from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
 
     hub = urlsplit(endpoint)
@@ -113,6 +111,10 @@ def _place_of(endpoint: str) -> tuple[str, int]:
 
 
 def _answers(host: str, port: int) -> bool:
+    # Not above: names of shipped models are asked for by every command.
+    import socket
+    import threading
+
     found = threading.Event()
 
     def connect() -> None:
