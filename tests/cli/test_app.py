@@ -90,6 +90,7 @@ def test_errors_become_exit_statuses(
     assert len(result.stderr.splitlines()) <= 2
 
 
+@pytest.mark.slow
 def test_a_shadowing_file_in_the_working_directory_is_not_imported(tmp_path: Path) -> None:
     for name in ("torch", "typing", "numpy", "orjson"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('boom')\n")
@@ -200,6 +201,7 @@ def test_doctor_says_that_the_compiled_library_is_stale(
     assert "python native/build.py" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("embedded_model")
 def test_demo_runs_end_to_end(cdec: Runner) -> None:
     words = ("demo", "--prompts", "2", "-n", "2")
@@ -293,6 +295,7 @@ DECLARATIONS = {
 SAMPLE = ("sample", "-a", "letters.arrow", "--prompt", "x", "--quiet")
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -331,6 +334,7 @@ sys.exit(status)
 NOT_FOR_EMBEDDED = {"transformers", "huggingface_hub", "pandas", "sympy", "scipy"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -354,6 +358,7 @@ def test_the_embedded_models_need_no_transformers(tmp_path: Path, words: tuple[s
     assert NOT_FOR_EMBEDDED & set(done.stderr.splitlines()[-1].split()) == set()
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -375,6 +380,7 @@ def test_who_asks_for_an_artifact_loads_neither_arrow_nor_protocols(
     assert {"pyarrow", "ssl", "lark"} & set(done.stderr.splitlines()[-1].split()) == set()
 
 
+@pytest.mark.slow
 def test_what_was_loaded_is_not_looked_through_for_garbage(tmp_path: Path) -> None:
     compile_set(["Paris"], Vocabulary.from_tokenizer("embedded"), tmp_path / "names.arrow")
     words = ["sample", "-a", "names.arrow", "--prompt", "x", "--quiet"]

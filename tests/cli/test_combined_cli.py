@@ -83,6 +83,7 @@ def test_a_records_own_marker_that_no_token_spells_is_its_error_alone(
     assert second["valid"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 def test_a_long_marker_that_text_is_forced_into_is_spelt_to_its_end(
     cdec: Runner, cities: Path
@@ -230,6 +231,7 @@ def test_both_of_two_constraints_hold_behind_free_text(
     assert any(r["free_text"] != "a" for r in result.records)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 def test_a_run_with_free_text_goes_on_where_it_was_killed(
     cdec: Runner, cities: Path, tmp_path: Path

@@ -99,6 +99,7 @@ def test_options_decide_which_texts_are_allowed(
 STYLES: list[dict[str, Any]] = [{"separators": (",", ":")}, {}, {"indent": 2}, {"indent": 4}]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("grammar_child")
 def test_usual_white_space_is_that_of_one_writer_and_other_is_named(cdec: Runner) -> None:
     write("point.json", POINT)
@@ -128,6 +129,7 @@ def test_usual_white_space_is_that_of_one_writer_and_other_is_named(cdec: Runner
     assert (said["valid"], said["byte"]) == (False, 15)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("grammar_child")
 def test_escapes_of_what_needs_none_are_written_only_on_request(cdec: Runner) -> None:
     write("word.json", {"type": "string"})
@@ -209,6 +211,7 @@ def test_formats_are_enforced_unless_they_are_annotations(cdec: Runner) -> None:
         assert valid(cdec, "date.arrow", *texts) == accepted
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("grammar_child")
 def test_numbers_are_those_that_doubles_can_hold_unless_any_are_asked_for(cdec: Runner) -> None:
     write("rate.json", {"type": "number", "minimum": 0})

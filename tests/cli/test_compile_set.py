@@ -302,6 +302,7 @@ def test_the_command_compiles_a_set_as_it_was(cdec: Runner, foreign: str) -> Non
     assert record["text"] in ("Oslo", "Rome")
 
 
+@pytest.mark.slow
 def test_the_command_compiles_a_grammar_from_the_text_within(cdec: Runner, foreign: str) -> None:
     Path("ab.gbnf").write_text('root ::= "a" | "b"\n')
     assert cdec("compile-grammar", "ab.gbnf", "--tokenizer", foreign).status == 0

@@ -120,6 +120,7 @@ def test_only_constraints_count(cdec: Runner, here: Path) -> None:
     assert find_artifacts(but=[here]).artifacts == {}
 
 
+@pytest.mark.slow
 def test_of_thousands_of_artifacts_the_first_are_listed(cdec: Runner, here: Path) -> None:
     for number in range(3000):
         shutil.copy(here, f"{number}.arrow")
@@ -375,6 +376,7 @@ def test_another_content_is_named(cdec: Runner, command: str, name: str, text: s
     assert Path("w.arrow").read_bytes() == before
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

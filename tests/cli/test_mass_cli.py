@@ -141,6 +141,7 @@ def test_what_makes_no_sense_is_refused(
     assert cdec("mass", stdin=b"x\n").error_code == "E_USAGE"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 def test_a_tree_goes_on_where_the_last_run_stopped(cdec: Runner, embedded_model: Any) -> None:
     compile_grammar("start: /[ a-z]{1,8}[.]/\n", embedded_model.vocabulary, "word.arrow")

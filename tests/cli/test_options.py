@@ -107,6 +107,7 @@ def run(cdec: Runner, artifact: Path, *typed: str) -> Result:
     return cdec("sample", "-a", artifact, "--prompt", "x", "--method", "masked", *typed)
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("name", [*parameters_of(SampleOptions)])
 def test_an_option_says_something_to_every_kind_of_artifact_or_is_refused(
     cdec: Runner, unloaded: None, artifacts: dict[str, Path], name: str

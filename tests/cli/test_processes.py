@@ -77,6 +77,7 @@ def _terminal() -> Iterator[tuple[int, int]]:
         os.close(follower)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_leaves_whole_lines_and_resume_completes_them(
     folder: Path, signum: signal.Signals, status: int
@@ -119,6 +120,7 @@ def test_what_was_printed_is_all_that_an_interrupted_pipe_keeps(folder: Path) ->
     )
 
 
+@pytest.mark.slow
 def test_a_resumed_run_counts_what_was_there_and_is_interrupted_again(folder: Path) -> None:
     for _ in range(2):
         there = (folder / "out.jsonl").exists()
@@ -133,6 +135,7 @@ def test_a_resumed_run_counts_what_was_there_and_is_interrupted_again(folder: Pa
         assert stderr.count(b"--resume") == 2
 
 
+@pytest.mark.slow
 def test_an_interrupt_before_the_first_record_of_a_pipe_and_quiet_says_nothing(
     folder: Path,
 ) -> None:
@@ -152,6 +155,7 @@ def test_an_interrupt_before_the_first_record_of_a_pipe_and_quiet_says_nothing(
         assert (running.returncode, stderr.decode()) == (130, said)
 
 
+@pytest.mark.slow
 def test_killed_runs_resume_without_loss_or_repetition(folder: Path) -> None:
     output = folder / "out.jsonl"
     rng = random.Random(5)
@@ -187,6 +191,7 @@ def test_head_in_a_shell_ends_the_run_with_141(folder: Path) -> None:
     assert (status, done.stderr) == ("141", "")
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("place", ["stdout", "file"])
 def test_a_full_device_is_told_in_two_lines(folder: Path, place: str) -> None:
     if not Path("/dev/full").exists():
@@ -218,6 +223,7 @@ LIMITED = (
 )
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_keeps_whole_lines(folder: Path) -> None:
     words = ["sample", "-a", "letters.arrow", "-i", "prompts.jsonl", "-o", "out.jsonl"]
     done = subprocess.run(
@@ -232,6 +238,7 @@ def test_a_disk_that_fills_up_keeps_whole_lines(folder: Path) -> None:
     assert lines and all(line.endswith(b"}\n") for line in lines)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -254,6 +261,7 @@ def test_a_disk_that_fills_up_is_not_answered_with_a_resume_that_is_not_there(
     assert "hint: make room, then write it with --force\n" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["closed", "full"])
 def test_a_stderr_that_takes_nothing_loses_no_data(folder: Path, end: str) -> None:
     if end == "full" and not Path("/dev/full").exists():
@@ -264,6 +272,7 @@ def test_a_stderr_that_takes_nothing_loses_no_data(folder: Path, end: str) -> No
     assert (done.returncode, done.stdout) == (0, _whole(folder))
 
 
+@pytest.mark.slow
 def test_two_writers_on_one_file_are_refused(folder: Path) -> None:
     output = folder / "out.jsonl"
     first = _start(folder, 2.0, _words("-o", "out.jsonl"))
@@ -350,6 +359,7 @@ def test_a_terminal_on_stdin_is_refused_at_once(folder: Path) -> None:
         assert "E_USAGE" in done.stderr and "stdin" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_a_progress_bar_unless_colours_are_off(folder: Path) -> None:
     for name, expected in (("TERM", True), ("NO_COLOR", False)):
         environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
@@ -373,6 +383,7 @@ def test_a_terminal_gets_a_progress_bar_unless_colours_are_off(folder: Path) -> 
             assert (b"\x1b" in shown) is expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", ["C", "POSIX", "en_US.ISO-8859-1"])
 def test_the_locale_changes_no_byte(folder: Path, locale: str) -> None:
     environment = os.environ | {"LC_ALL": locale, "LANG": locale}

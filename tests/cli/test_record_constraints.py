@@ -118,6 +118,7 @@ def test_candidates_belong_to_sets(cdec: Runner, tmp_path: Path) -> None:
     assert chosen.records[0]["error"]["code"] == "E_FIELD"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded", "grammar_child")
 def test_a_grammar_whose_texts_take_for_ever_to_judge_holds_up_nothing(
     cdec: Runner, monkeypatch: pytest.MonkeyPatch

@@ -398,6 +398,7 @@ def test_the_output_may_be_no_input(cdec: Runner, letters: Path) -> None:
     assert Path("p.jsonl").read_bytes() == TWO
 
 
+@pytest.mark.slow
 def test_resume_writes_what_is_missing(cdec: Runner, letters: Path) -> None:
     # Probabilities may differ in the last digits with the batch, so they are left out.
     words = ("sample", "-a", letters, "-n", "3", "-o", "out.jsonl", "--fields", "id,index,text")

@@ -249,6 +249,7 @@ def test_what_a_method_tells_is_said_until_its_record_is_done_and_warnings_once(
     assert stderr.getvalue() == "warning W_BUDGET: guess 0 of --max-draws\n"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 def test_progress_shows_the_share_of_the_budget_and_the_bracket(
     cdec: Runner, hard: Path, monkeypatch: pytest.MonkeyPatch
@@ -267,6 +268,7 @@ def test_progress_shows_the_share_of_the_budget_and_the_bracket(
     assert not [line for line in lines if line.startswith("sampling: 2 of 2") and "draws" in line]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 def test_a_budget_that_cannot_do_is_warned_of_once_a_run_and_in_the_records(
     cdec: Runner, hard: Path
@@ -286,6 +288,7 @@ def test_a_budget_that_cannot_do_is_warned_of_once_a_run_and_in_the_records(
     assert "W_BUDGET" not in easy.stderr + easy.stdout.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 def test_regions_of_free_text_warn_of_their_budgets(cdec: Runner, hard: Path) -> None:
     words = ("--prompt", "A", "--after", "e", "--budget", 30, "--max-draws", 20)

@@ -108,6 +108,7 @@ def test_counts_that_were_kept_save_calls(cdec: Runner, shape: Path, tmp_path: P
     assert records(cdec, *plain, "--draft", "embedded-draft")[0]["draft_calls"] > 0
 
 
+@pytest.mark.slow
 def test_counts_need_a_grammar(cdec: Runner, cities: Path) -> None:
     words = (*PROMPT, "--method", "speculative", "--draft", "counts")
     assert "evaluated ahead" in refused(cdec("sample", "-a", cities, *words))
@@ -139,6 +140,7 @@ def test_the_draft_has_a_temperature_of_its_own(cdec: Runner) -> None:
     assert rates[1] < 0.1 < rates[0]
 
 
+@pytest.mark.slow
 def test_divergence_buys_acceptance(cdec: Runner) -> None:
     words = (*FREE, "--method", "mentored", "-n", 16)
     none, some, all_ = (records(cdec, *words, "--divergence", d) for d in (0, 0.3, "inf"))
@@ -158,6 +160,7 @@ def test_divergence_buys_acceptance(cdec: Runner) -> None:
     assert 0 < max(r["kl_spent"] for r in total) <= 0.5 + 1e-9
 
 
+@pytest.mark.slow
 def test_a_cost_ratio_gives_the_cost_of_a_token(
     cdec: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +197,7 @@ def test_the_measured_ratio_is_that_of_the_time_a_token_takes(
     assert draft_of_run.measure_cost_ratio(model(4.0), model(1.0)) == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 def test_batches_give_the_same_records(cdec: Runner, cities: Path) -> None:
     lines = b"".join(
         json.dumps({"id": i, "prompt": f"A city {'in the north ' * i}is", "n": 2}).encode() + b"\n"
@@ -342,6 +346,7 @@ def test_a_tokenizer_that_is_nowhere_is_named_with_its_option(cdec: Runner, opti
     assert f"{option}: there is no tokenizer at './nowhere'" in result.stderr
 
 
+@pytest.mark.slow
 def test_what_is_typed_wins_over_the_other_budget_of_the_config(cdec: Runner) -> None:
     words = ("sample", *FREE, "--method", "mentored", "-n", 4)
     plain = cdec(*words, "--divergence-total", 0.5).records

@@ -158,6 +158,7 @@ def test_opportunistic_draws_are_members_with_null_weights(cdec: Runner, person:
     assert {(r["log_weight"], r["log_mass"], r["ess"]) for r in records} == {(None, None, None)}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 def test_a_lookahead_is_noted_in_every_record(cdec: Runner, person: Path) -> None:
     words = ("sample", "-a", person, *PROMPT, "--method", "greedy", "--max-new-tokens", "80")
@@ -277,6 +278,7 @@ def action(tmp_path: Path, embedded_model: Any) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 def test_three_ways_to_begin_an_answer_are_one(cdec: Runner, cities: Path) -> None:
     words = ("sample", "-a", cities, "-n", "4", "--method")

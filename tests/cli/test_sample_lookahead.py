@@ -128,6 +128,7 @@ def test_the_options_of_cdsl_decide_its_scenarios(cdec: Runner) -> None:
     assert picky["S3"] > 0 == picky["S2"] + picky["S4"]
 
 
+@pytest.mark.slow
 def test_target_tries_verify_and_on_reject_change_the_run(cdec: Runner) -> None:
     words = (*COVERAGE, "--method", "cdsl")
     strict = (*words, "--accept-threshold", 1, "--reward-threshold", 0.9)
@@ -141,6 +142,7 @@ def test_target_tries_verify_and_on_reject_change_the_run(cdec: Runner) -> None:
     assert len({tuple(r["token_ids"]) for r in chance}) > len(CONCEPTS)
 
 
+@pytest.mark.slow
 def test_batches_give_the_same_records(cdec: Runner) -> None:
     for method in METHODS:
         words = (*COVERAGE, "--method", method, "--batch-size")

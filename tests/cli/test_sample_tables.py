@@ -324,6 +324,7 @@ def _groups(folder: Path) -> list[Path]:
     return sorted(folder.glob("out.parquet.parts/[0-9]*.parquet"))
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_gone_on_with_without_loss_or_repetition(
     cdec: Runner, letters: Path, tmp_path: Path
 ) -> None:

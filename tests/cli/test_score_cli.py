@@ -442,6 +442,7 @@ def test_the_example_of_the_help_gives_one_record(cdec: Runner) -> None:
     assert [record["text"] for record in result.records] == ['{"name": "Ada"}']
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 def test_retokenize_takes_no_text_beyond_the_context(cdec: Runner) -> None:
     result = cdec("retokenize", *PROMPT, stdin=b"0 1 " * 3000)

@@ -139,6 +139,7 @@ def test_with_chat_no_form_is_put_on_twice() -> None:
     assert asked == raw.encode_prompt("Question: Name the capital of France.\nAnswer:")
 
 
+@pytest.mark.share(1)
 def test_whole_context_serves_as_well_as_a_short_one(loaded: tuple[str, Any, Any]) -> None:
     import torch
 
@@ -161,6 +162,7 @@ def test_whole_context_serves_as_well_as_a_short_one(loaded: tuple[str, Any, Any
     assert loss_of_end(0) < loss_of_end(context - 288) + 0.6
 
 
+@pytest.mark.share(1)
 def test_greedy_answers_are_mostly_right(loaded: tuple[str, Any, Any]) -> None:
     name, model, tokenizer = loaded
     prompts = read_jsonl(evaluation_prompts("facts"))[:100]
@@ -177,6 +179,7 @@ def test_evaluation_prompts_are_complete_and_unique() -> None:
             assert len({prompt[key] for prompt in prompts}) == len(prompts)
 
 
+@pytest.mark.slow
 def test_fact_prompts_are_those_held_out_of_training() -> None:
     assert read_jsonl(evaluation_prompts("facts")) == evaluation.fact_prompts()
     assert read_jsonl(evaluation_prompts("json")) == evaluation.json_prompts()

@@ -34,6 +34,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         yield started
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("page", PAGES, ids=_NAMES)
 def test_every_block_runs_and_prints_what_the_page_shows(
     page: Path, shell: Shell, tmp_path: Path

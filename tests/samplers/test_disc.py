@@ -31,6 +31,7 @@ from tests.samplers.enumeration import expected_draws, mass
 # --- DISC's draws on toy A follow their exact law, at every K, with fresh and recycled fallback.
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("recycle", [False, True])
 @pytest.mark.parametrize("tries", [1, 2, 4, 8])
 def test_draws_follow_the_exact_law(tries: int, recycle: bool) -> None:
@@ -40,6 +41,7 @@ def test_draws_follow_the_exact_law(tries: int, recycle: bool) -> None:
 # --- DISC's draws on toy B follow their exact law, at every K, with fresh and recycled fallback.
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("recycle", [False, True])
 @pytest.mark.parametrize("tries", [1, 2, 4, 8])
 def test_draws_follow_the_exact_law_of_another_toy(tries: int, recycle: bool) -> None:
@@ -88,6 +90,7 @@ def without_calls(found: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]
     ]
 
 
+@pytest.mark.share("kind")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("tries", [2, 17])
 def test_parts_change_no_candidate(kind: str, tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +148,7 @@ def test_the_fallback_of_exact_refuses_more_tries_than_fit_together() -> None:
 RECORDED = json.loads(disc_records.FILE.read_text())
 
 
+@pytest.mark.slow
 def test_records_are_those_of_all_candidates_at_once() -> None:
     found = {
         label: disc_records.checksum(disc_records.drawn(*case))
@@ -275,6 +279,7 @@ def even_toy() -> Toy:
     return Toy(vocabulary, lambda prefix: np.array(laws[prefix]), [(0,), (1,), (1, 0)])
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("fixed", [1, 2])
 def test_the_mass_is_unbiased_by_exact_enumeration(fixed: int) -> None:
     toy = even_toy()

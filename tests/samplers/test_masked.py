@@ -404,6 +404,7 @@ def average(records: list[dict[str, Any]], name: str) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values) / math.sqrt(len(values)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WAYS)
 def test_the_average_over_records_is_the_mass(name: str) -> None:
     toy = toy_b()

@@ -83,6 +83,7 @@ def test_one_particle_is_masked_decoding(share: float) -> None:
             assert a.diagnostics[name] == pytest.approx(b.diagnostics[name], abs=1e-12)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("name", "particles", "share", "limit"),
     [
@@ -120,6 +121,7 @@ def test_enumerated_evidence_weighs_every_member_with_its_probability() -> None:
         assert total_variation(outcomes_of(law), target(toy)) <= surplus(law, mass(toy)) + 1e-8
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["a", "b", "dead ends"])
 def test_evidence_is_unbiased_while_resampling_is_active(name: str) -> None:
     toy = TOYS[name]
@@ -141,6 +143,7 @@ def test_evidence_is_unbiased_while_resampling_is_active(name: str) -> None:
     assert samples[0].log_mass_reliable
 
 
+@pytest.mark.slow
 def test_the_law_tends_to_the_target() -> None:
     for toy in (toy_a(), toy_b()):
         q = target(toy)
@@ -157,6 +160,7 @@ def test_the_law_tends_to_the_target() -> None:
             previous = bias
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(toy=st.builds(random_toy, st.integers(0, 10**6), ends_itself=st.booleans()))
 def test_many_particles_stay_within_the_bound_that_their_evidence_gives(toy: Toy) -> None:

@@ -62,12 +62,14 @@ def test_subjects_with_two_answers_are_left_out() -> None:
     assert "Toronto" in subjects and "Merida" not in subjects
 
 
+@pytest.mark.slow
 def test_equal_seeds_write_equal_documents() -> None:
     first = fact_documents(np.random.default_rng(5))
     assert first == fact_documents(np.random.default_rng(5))
     assert first != fact_documents(np.random.default_rng(6))
 
 
+@pytest.mark.slow
 def test_held_out_prompts_never_occur_in_fact_text() -> None:
     prompts = [*evaluation.fact_prompts(), *evaluation.json_prompts()]
     text = [*evaluation.trained_prompts(), *evaluation.training_text_of_facts(seed=3, epochs=2)]
@@ -77,6 +79,7 @@ def test_held_out_prompts_never_occur_in_fact_text() -> None:
     assert evaluation.leaked([trained], text) == ["x"]
 
 
+@pytest.mark.slow
 def test_held_out_questions_have_trained_siblings() -> None:
     for question, fact in held_out_questions().items():
         assert question not in fact.trained()
@@ -150,6 +153,7 @@ def test_answers_weigh_more_than_their_questions() -> None:
     assert token_weights("No prompt.", tokenizer.encode("No prompt.").offsets)[0] == 1.0
 
 
+@pytest.mark.slow
 def test_training_runs_end_to_end_and_repeats(tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -205,6 +209,7 @@ def test_attention_equals_the_fused_kernel() -> None:
     torch.testing.assert_close(found, wanted.transpose(1, 2))
 
 
+@pytest.mark.slow
 def test_corpora_keep_a_tenth_of_the_synsets_apart(shared: Path) -> None:
     trained = {s["id"] for s in corpora.gloss_synsets(shared, held_out=False)}
     held = {s["id"] for s in corpora.gloss_synsets(shared, held_out=True)}

@@ -438,6 +438,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("closed", ALL)
 def test_data_that_nobody_takes_is_an_error(folder: Path, closed: tuple[int, ...]) -> None:
     done = run(folder, closed, "methods", "--json")
@@ -452,6 +453,7 @@ def test_data_that_nobody_takes_is_an_error(folder: Path, closed: tuple[int, ...
     assert done.stderr == b"" or 1 in closed
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     ("closed", "status", "said"),
     [
@@ -479,6 +481,7 @@ def test_no_stream_lands_in_an_output_that_took_its_number(folder: Path) -> None
     assert (folder / "out.jsonl").read_bytes().startswith(b"{")
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("words", [("methods", "--nonsense"), (), ("inspect", "none.arrow")])
 def test_errors_do_not_reach_stdout_where_stderr_is_closed(
     folder: Path, words: tuple[str, ...]

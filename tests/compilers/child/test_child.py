@@ -179,6 +179,7 @@ def test_a_crash_is_told_and_the_next_grammar_compiles(
     child.compile(LIST, vocabulary, tmp_path / "x.arrow", GRAMMAR)
 
 
+@pytest.mark.slow
 @NEEDED
 def test_a_server_that_was_killed_is_started_again(vocabulary: Vocabulary, tmp_path: Path) -> None:
     with ChildCompiler() as child:
@@ -189,6 +190,7 @@ def test_a_server_that_was_killed_is_started_again(vocabulary: Vocabulary, tmp_p
         child.compile(LIST, vocabulary, tmp_path / "y.arrow", GRAMMAR)
 
 
+@pytest.mark.slow
 @NEEDED
 def test_a_server_that_is_killed_when_it_is_asked_is_asked_again(
     vocabulary: Vocabulary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -331,6 +333,7 @@ def test_a_regular_expression_is_compiled_without_lark(tmp_path: Path) -> None:
     assert "lark" not in _printed(COMPILING, tmp_path)
 
 
+@pytest.mark.slow
 def test_tables_that_many_sources_use_are_made_before_the_second(tmp_path: Path) -> None:
     assert _printed(TABLES, tmp_path) == ["0", "1", "1"] * 2
 

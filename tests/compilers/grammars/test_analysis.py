@@ -201,6 +201,7 @@ def accepted(constraint: Any, texts: list[str]) -> list[bool]:
     return [bool(done) for done in session.is_complete(after)]
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize("lexer", LEXERS)
 @pytest.mark.parametrize("ignored", IGNORED)
 @pytest.mark.parametrize("most", [0, 1, 2])

@@ -71,6 +71,7 @@ def test_whole_texts_are_those_of_fullmatch(pattern: str, texts: list[str]) -> N
     assert found.accepted(texts).tolist() == expected
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     ("pattern", "inside", "outside"),
     [

@@ -61,6 +61,7 @@ def test_rows_are_the_members_canonical_tokens_in_order(tmp_path: Path) -> None:
     assert report.bytes == (tmp_path / "set.arrow").stat().st_size
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(
     texts=st.lists(st.text(max_size=5), min_size=1, max_size=12),

@@ -271,6 +271,7 @@ def walk(constraint: Constraint, rng: np.random.Generator) -> None:
         states = session.advance(states, np.array(tokens, np.int32))
 
 
+@pytest.mark.slow
 def test_mutants_with_a_right_digest_are_errors_or_harmless(good: bytes, tmp_path: Path) -> None:
     """An attacker can compute digests: then nothing but the checks of the contents is left."""
     rng = np.random.default_rng(5)

@@ -188,6 +188,7 @@ def test_registered_extension_type_never_runs(good: bytes) -> None:
     assert runs == []
 
 
+@pytest.mark.slow
 def test_ten_thousand_mutants_are_all_errors(good: bytes) -> None:
     accepted = 0
     for mutant in MUTANTS(good, 10_000):

@@ -41,6 +41,7 @@ from tests.laws.worlds import toy_set
 # --- Conjunctions: exactly what both accept, by whichever way they are walked; the laws hold.
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize("seed", range(25))
 def test_a_conjunction_is_what_both_accept_however_it_is_walked(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -83,6 +84,7 @@ def test_a_conjunction_is_what_both_accept_however_it_is_walked(seed: int) -> No
 LETTERS = Vocabulary([b"a", b"b", b"c", b"ab", b"ca", b""], eos_token_ids=[5])
 
 
+@pytest.mark.slow
 def test_random_grammars_have_in_common_what_larks_parsers_both_accept(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     grammars = []

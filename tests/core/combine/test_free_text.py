@@ -129,6 +129,7 @@ def test_a_forced_marker_is_spelt_by_exactly_the_tokens_that_lead_to_its_end(
     assert_allowed_is(session, prefixes, allowed, VOCABULARY.width)
 
 
+@pytest.mark.slow
 def test_long_and_many_markers_take_memory_in_proportion_and_no_recursion() -> None:
     many = [b"m%d;" % number for number in range(5_000)]
     tracemalloc.start()
@@ -340,6 +341,7 @@ def _check_law(constraint: BegunConstraint, expected: dict[tuple[int, ...], floa
         assert abs(share - drawn) < 5 * math.sqrt(drawn * (1 - drawn) / len(masked)) + 1e-9
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("prefill", ["a", "ab", "abca", "c"])
 @pytest.mark.parametrize("into_prompt", [True, False])
 def test_the_law_is_that_of_texts_that_begin_so(prefill: str, into_prompt: bool) -> None:

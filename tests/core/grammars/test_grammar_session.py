@@ -154,6 +154,7 @@ def test_description_shows_readings_and_rules():
     assert viable == {'":"', "WS"}
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("lexer", ["contextual", "dynamic"])
 @pytest.mark.parametrize(
     ("grammar", "text"),
@@ -182,6 +183,7 @@ def test_ambiguous_stacks_stay_small():
     assert statistics["stacks"] < 10 * 2000 and statistics["stack_sets"] < 10 * 2000
 
 
+@pytest.mark.slow
 def test_a_chain_of_unit_rules_is_followed():
     chain = "".join(f"r{i}: r{i + 1}\n" for i in range(3000))
     for lexer in ("contextual", "dynamic"):
@@ -251,6 +253,7 @@ FREE = {"vocabulary_bytes", "dense_masks"}
 """Columns of which any value is legal."""
 
 
+@pytest.mark.share(40)
 @pytest.mark.parametrize("column", sorted(set(COLUMNS) - FREE))
 def test_an_index_out_of_range_is_refused(compiled, column):
     columns, metadata = compiled
@@ -265,6 +268,7 @@ def test_an_index_out_of_range_is_refused(compiled, column):
             assert caught.value.details["column"]
 
 
+@pytest.mark.share(40)
 @pytest.mark.parametrize(
     "column", sorted(set(COLUMNS) - {"vocabulary_bytes", "live_offsets", "context_start"})
 )
@@ -360,6 +364,7 @@ _LETTERS = {"graphql": 40, "lua": 260, "sql": 260, "python": 300, "python_blocks
 """How much of the first document is followed; names and keywords collide in all."""
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", _LETTERS)
 def test_masks_are_steps_along_documents(name: str, vocabulary: Vocabulary, tmp_path: Path) -> None:
     load, rng = fresh_workloads()[name], np.random.default_rng(11)
@@ -411,6 +416,7 @@ def walked(session: Any, rng: np.random.Generator, steps: int) -> np.ndarray:
     return np.concatenate(states)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("lexer", ["contextual", "basic", "dynamic"])
 def test_masks_are_steps_in_random_grammars(lexer: str) -> None:
     vocabulary, compared = every_short_text("abc", 4), 0

@@ -98,6 +98,7 @@ def test_shifts_towards_rules_that_never_end_are_not_allowed(tmp_path: Path) -> 
     assert alive_bytes(session, b"c") and not alive_bytes(session, b"d")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lexer", ["contextual", "basic"])
 @pytest.mark.parametrize("part", range(4))
 def test_random_grammars_accept_what_lark_accepts(part: int, lexer: str, tmp_path: Path) -> None:
@@ -185,6 +186,7 @@ def test_an_ignored_terminal_of_a_rule_is_read_and_dropped(name: str, tmp_path: 
     assert verdicts == {True, False}
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("part", range(4))
 def test_random_grammars_accept_every_segmentation(part: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([part, 9])
@@ -236,6 +238,7 @@ def random_look_around(draw: random.Random) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("part", range(4))
 def test_random_look_around_accepts_what_lark_accepts(part: int, tmp_path: Path) -> None:
     draw, compared = random.Random(part), 0

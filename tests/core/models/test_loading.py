@@ -378,6 +378,7 @@ def grown(model: PooledModel, lengths: Sequence[int], steps: int) -> list[torch.
     return found
 
 
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     "lengths",
     [(1,), (7,), (400,), (2047,), (5, 5, 5), (1, 2, 30, 31, 300), tuple(range(1, 13))],
@@ -440,6 +441,7 @@ def test_vocabularies_are_equal() -> None:
     assert [ours.decode(ids) for ids in ours.encode(TEXTS)] == [text.encode() for text in TEXTS]
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("text", TEXTS)
 def test_chats_are_rendered_as_by_transformers(text: str) -> None:
     ours = load_model("embedded-draft")
@@ -479,6 +481,7 @@ def test_weights_are_stored_once_and_not_learned() -> None:
     assert used <= stored < used + 10_000
 
 
+@pytest.mark.slow
 def test_neither_loading_nor_a_chat_imports_transformers() -> None:
     code = (
         "import sys\n"

@@ -64,6 +64,7 @@ def grow_randomly(model: CausalModel, steps: int, seed: int = 1) -> np.ndarray:
     return roots
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", ["llama", "mistral", "gpt2", "gpt_neox", "opt", "bloom"])
 def test_random_trees_equal_plain_forward_passes(name: str) -> None:
     model = causal(name)

@@ -217,6 +217,7 @@ def test_what_a_tokenizer_says_of_texts_may_be_wrong_or_idle() -> None:
             encoder(make_tokenizer(cdec_questions=wrong))
 
 
+@pytest.mark.slow
 def test_a_template_without_end_is_a_limit_of_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_templates, "MAX_SECONDS", 0.3)
     turns = "{% for i in range(9999) %}" * 5 + "{% endfor %}" * 5
@@ -227,6 +228,7 @@ def test_a_template_without_end_is_a_limit_of_its_record(monkeypatch: pytest.Mon
     assert encoder().encode([{"role": "user", "content": "a"}])
 
 
+@pytest.mark.slow
 def test_a_template_that_takes_all_memory_is_a_limit_of_its_record() -> None:
     large = encoder(make_tokenizer(template="{{ 'abcdefgh' * 1000000000 }}"))
     with pytest.raises(LimitError, match="megabytes"):
@@ -242,6 +244,7 @@ def test_what_a_template_says_of_bad_messages_is_said() -> None:
         broken.encode([{"role": "user", "content": "a"}])
 
 
+@pytest.mark.slow
 def test_a_tokenizers_pattern_of_questions_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_templates, "MAX_SECONDS", 0.3)
     tokenizer = make_tokenizer()

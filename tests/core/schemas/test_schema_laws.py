@@ -169,6 +169,7 @@ FEW = [
 ]
 
 
+@pytest.mark.share(11)
 @pytest.mark.parametrize(("escape", "is_usual"), FEW)
 def test_usual_escapes_leave_printable_ascii_as_it_is(escape: str, is_usual: bool) -> None:
     value = Value(strings=[Text(anything(), 1, 2)])
@@ -290,6 +291,7 @@ def test_a_fixed_layout_is_that_of_json_dumps(indent: int) -> None:
     assert_session_laws(made, members(made, []), np.random.default_rng(3), max_states=60)
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize("value", NESTED, ids=json.dumps)
 @pytest.mark.parametrize("style", STYLES)
 def test_a_text_of_its_own_style_is_one_that_json_dumps_writes(style: str, value: Any) -> None:

@@ -32,6 +32,7 @@ ROWS = st.lists(st.lists(TOKEN, max_size=6).map(tuple), min_size=1, max_size=25)
 SHAPES = st.tuples(st.integers(1, 3), st.sampled_from([0, 1, 25, 58, 64]))
 
 
+@pytest.mark.slow
 @given(ROWS, SHAPES, st.integers(0, 2**32 - 1))
 @settings(max_examples=40, deadline=None)
 def test_random_sets_obey_the_laws(rows: list[Row], shape: tuple[int, int], seed: int) -> None:
@@ -87,6 +88,7 @@ def test_dense_nodes_obey_the_laws(device: str) -> None:
     assert_allowed_is(constraint.session(device), prefixes, plain.allowed, vocabulary.width)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     "rows", [[[]], [[7]], [[7] * 300], [[], [7]], [[7] * n for n in range(40)]]

@@ -48,6 +48,7 @@ def test_rank_counts_the_kept_rows_below(bits: list[bool]) -> None:
     assert row_filter.n_kept == kept.sum()
 
 
+@pytest.mark.slow
 @given(ROWS, st.integers(0, 2**32 - 1), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_restricted_set_is_the_set_of_the_kept_rows(rows: set[Row], seed: int, twice: bool) -> None:
@@ -128,6 +129,7 @@ def test_filter_of_another_shape_or_type_is_refused(kept: np.ndarray) -> None:
         intersect(None, kept, 2)
 
 
+@pytest.mark.slow
 @given(ROWS, st.integers(0, 2**32 - 1))
 @settings(max_examples=40, deadline=None)
 def test_candidates_are_the_set_of_these_members(rows: set[Row], seed: int) -> None:
@@ -240,6 +242,7 @@ def sample_prefixes(
     return [row[: rng.integers(1, len(row) + 1)] for row in whole], rows
 
 
+@pytest.mark.slow
 def test_a_million_members_have_the_masks_of_their_rows(constraint: SetConstraint) -> None:
     rng = np.random.default_rng(2)
     prefixes, rows = sample_prefixes(constraint, rng, 150)
@@ -252,6 +255,7 @@ def test_a_million_members_have_the_masks_of_their_rows(constraint: SetConstrain
     np.testing.assert_array_equal(root.nonzero()[0], firsts)
 
 
+@pytest.mark.slow
 def test_a_million_members_are_all_accepted(constraint: SetConstraint) -> None:
     arrays, session = constraint.arrays, constraint.session()
     states = session.start(arrays.n_rows)

@@ -94,6 +94,7 @@ def assert_same_ids(
         assert vocabulary.special_token_ids.isdisjoint(ids), repr(text)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     "file", ["tokenizer.model.v1", "mistral_instruct_tokenizer_240323.model.v3"]
 )
@@ -126,6 +127,7 @@ CL100K = (
 )
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     ("name", "pattern"), [("r50k_base", GPT2), ("p50k_base", GPT2), ("cl100k_base", CL100K)]
 )
@@ -146,6 +148,7 @@ def test_tiktoken_files_encode_as_tiktoken_does(
         assert gpt2.vocabulary_hash == _vocabulary(path).vocabulary_hash
 
 
+@pytest.mark.slow
 def test_tekken_files_encode_as_mistral_common_does(texts: list[str]) -> None:
     mistral_common = pytest.importorskip("mistral_common")
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer

@@ -65,6 +65,7 @@ def test_a_tokenizer_that_transformers_rebuilds_hashes_as_its_file_does(stories:
     assert fingerprints(Vocabulary.from_tokenizer(stories)) == fingerprints(file)
 
 
+@pytest.mark.slow
 def test_a_sentencepiece_model_in_a_folder_is_the_same_as_alone(
     shared: Path, tmp_path: Path
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_grammar_whose_parser_takes_too_long_is_tried_once(judge: Judge) -> No
     assert "(and 100 more texts)" in notice.message
 
 
+@pytest.mark.slow
 def test_a_grammar_most_of_whose_texts_are_lost_is_given_up(judge: Judge) -> None:
     check = TextChecker(lexed(SLOW_MATCH), seconds=0.2, judge=judge)
     assert check(b"a" * 40 + b"b") is True
@@ -147,6 +148,7 @@ def test_a_process_that_was_killed_is_started_again(judge: Judge) -> None:
     assert check(b"no") is True
 
 
+@pytest.mark.slow
 def test_a_process_killed_over_a_text_is_asked_again(judge: Judge) -> None:
     check = TextChecker(lexed(SLOW_MATCH), seconds=0.5, judge=judge)
     assert check(b"b") is False
@@ -438,6 +440,7 @@ def test_hosts(text: str, expected: bool) -> None:
     assert FORMATS["hostname"](text) is expected
 
 
+@pytest.mark.slow
 def test_the_process_judges_instances_under_limits() -> None:
     judge = Judge()
     try:

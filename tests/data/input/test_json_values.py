@@ -113,6 +113,7 @@ def test_every_valid_value_is_read(value: Any, ascii: bool) -> None:
     assert parse(json.dumps(value, ensure_ascii=ascii).encode()) == value
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.text('k"\\', max_size=2), JSON), min_size=1, max_size=4))
 def test_an_object_is_refused_exactly_when_a_key_stands_twice(pairs: list[tuple[str, Any]]) -> None:

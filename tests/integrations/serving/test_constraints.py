@@ -269,6 +269,7 @@ def test_a_system_that_gives_nothing_is_an_error_with_a_code_and_the_request_may
     served.close()
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("damage", [b"", b"ARROW1", None])
 def test_a_damaged_file_of_the_cache_is_compiled_and_kept_again(
     folder: Path,

@@ -186,6 +186,7 @@ def drafts(setting: Setting) -> dict[str, Sampler]:
 KINDS = ["model", "model, adaptive", "greedy model", "prompt-lookup", "counts"]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", ["free", "grammar", "set"])
 def test_greedy_texts_take_the_best_event_everywhere(setting: Setting, name: str) -> None:
     requests, samples = setting.requests(name), setting.plain(name)
@@ -198,6 +199,7 @@ def test_greedy_texts_take_the_best_event_everywhere(setting: Setting, name: str
     assert not judged(setting, requests[at], replace(samples[at], token_ids=tokens)).is_greedy
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -235,6 +237,7 @@ def calls_per_token(samples: Sequence[Sample]) -> float:
     return sum(calls) / events  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_greedy_with_the_draft_saves_two_calls_of_five(setting: Setting) -> None:
     asked = [Request(p, None, [0], max_new_tokens=LENGTH) for p in prompts("facts", 80)]
     for gamma in (4, "auto"):
@@ -243,6 +246,7 @@ def test_greedy_with_the_draft_saves_two_calls_of_five(setting: Setting) -> None
     assert calls_per_token(setting.draw(GreedySampler(), asked)) == 1.0
 
 
+@pytest.mark.slow
 def test_a_divergence_saves_calls_when_sampling(setting: Setting) -> None:
     asked = [Request(p, None, range(3), max_new_tokens=LENGTH) for p in prompts("facts", 40)]
     calls = []
@@ -263,6 +267,7 @@ def test_no_divergence_leaves_the_constraint(setting: Setting) -> None:
         assert {s.valid for s in finished} == {True}
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", ["free", "set"])
 def test_samples_of_a_batch_are_those_of_single_prompts(setting: Setting, name: str) -> None:
     requests = setting.requests(name, 16)

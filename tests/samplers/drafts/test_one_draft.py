@@ -201,6 +201,7 @@ def records(results: list[Any]) -> list[list[dict[str, Any]]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_exact_gives_a_record_the_same_samples_alone_and_beside_others(kind: str) -> None:
     for seed in (33, 37, 43):
@@ -260,6 +261,7 @@ def model(seed: int = 3) -> TabularModel:
     return TabularModel(probabilities, GRAMMAR_VOCABULARY)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     "options",
     [{}, {"draft": "counts", "gamma": 3, "counts": Counts(threshold=0.1)}, {"opportunistic": True}],
@@ -273,6 +275,7 @@ def test_draws_follow_the_masked_law(binary: Any, options: dict[str, Any]) -> No
     assert {sample.valid for sample in samples} == {True}
 
 
+@pytest.mark.share(1)
 def test_disc_gets_close_to_the_target(binary: Any) -> None:
     toy = toy_a()
     samples = DiscSampler(K=8).draw(toy.model(), binary, "", n=20_000, rng=np.random.default_rng(2))

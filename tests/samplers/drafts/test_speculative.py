@@ -447,6 +447,7 @@ def rows(outcomes: list[Any]) -> list[Any]:
     return [row if reason == "complete" else None for row, reason in outcomes]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("options", [{"gamma": 2}, {"gamma": "auto", "draft_temperature": 2.0}])
 def test_disc_with_a_draft_follows_its_law(
@@ -459,6 +460,7 @@ def test_disc_with_a_draft_follows_its_law(
     assert p_value(outcomes, disc(pair.toy, 3, limit=pair.limit)) >= 1e-4
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", ["set, dense", "set that ends texts"])
 def test_exact_with_a_draft_draws_from_the_target(name: str) -> None:
     pair = PAIRS[name]

@@ -56,6 +56,7 @@ def test_both_enumerations_agree(name: str) -> None:
         assert complete == pytest.approx({r: p for r, p in whole.law.items() if r is not None})
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("name", "n", "options"),
     [
@@ -91,6 +92,7 @@ def test_a_draft_that_is_the_target_is_always_accepted() -> None:
     assert set(draws.fields["acceptance_rate"]) == {1.0}
 
 
+@pytest.mark.share("kind")
 @pytest.mark.parametrize("name", ["set", "free"])
 @pytest.mark.parametrize("kind", ["greedy model", "prompt-lookup", "counts"])
 def test_guesses_without_a_law_draw_what_masked_draws(name: str, kind: str) -> None:
@@ -314,6 +316,7 @@ def law(pair: Pair = PAIR) -> dict[Any, float]:
     return Rounds(pair, lambda prefix: None).law()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["set", "set that ends texts", "free"])
 @pytest.mark.parametrize("is_greedy", [False, True])
 def test_the_plain_verifier_draws_what_the_real_one_draws(
@@ -331,6 +334,7 @@ def test_the_plain_verifier_draws_what_the_real_one_draws(
     assert found.fields["acceptance_rate"] == expected.fields["acceptance_rate"]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("mutant", ["", *MUTANTS])
 def test_the_law_shows_each_mistake(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     hasten(monkeypatch, 1)

@@ -67,6 +67,7 @@ def rows_of(samples: list[Sample]) -> list[tuple[int, ...]]:
     return [tuple(sample.token_ids) for sample in samples]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", MAKE)
 def test_divergence_of_the_next_candidate_falls_along_the_designs_curve(name: str) -> None:
     toy, count = MAKE[name](), 150
@@ -82,6 +83,7 @@ def test_divergence_of_the_next_candidate_falls_along_the_designs_curve(name: st
             assert abs(found.mean() - mean) <= slack + 5e-4, after
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", MAKE)
 def test_the_first_draw_is_masked_decoding(name: str) -> None:
     toy = MAKE[name]()
@@ -107,6 +109,7 @@ def test_the_next_round_follows_the_law_that_the_tree_gives(name: str, after: in
         assert g_test((path_of(drawn, row) for row in range(20_000)), law) >= 1e-4
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(("round_size", "n"), [(1, 2000), (16, 20_000)])
 @pytest.mark.parametrize(("name", "burn_in"), [("A", 400), ("B", 150)])
 def test_draws_from_a_closed_tree_follow_q(
@@ -121,6 +124,7 @@ def test_draws_from_a_closed_tree_follow_q(
         assert last.diagnostics[f"log_mass_{side}"] == pytest.approx(math.log(mass(toy)), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("round_size", [1, 5])
 def test_weighted_records_estimate_p_of_every_text_from_the_first_one_on(round_size: int) -> None:
     toy, count, n = toy_b(), 1500, 8
@@ -364,6 +368,7 @@ def test_a_budget_that_cannot_do_is_told_once_after_the_first_calls() -> None:
     assert "has 200 (`max_draws`)" in notice.message
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("length", "allowed"), [(9, 0.05), (12, 0.05), (9, 0.2), (12, 0.2)])
 @pytest.mark.parametrize("n", [1, 8])
 def test_the_guess_takes_what_is_still_learnt_into_account(

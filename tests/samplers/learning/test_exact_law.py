@@ -91,6 +91,7 @@ def check_calls(toy: Toy, calls: list[float], size: int, abort: bool, design: fl
     assert abs(np.mean(calls) - np.mean(own)) <= slack + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("abort", [False, True])
 @pytest.mark.parametrize("round_size", [1, 16])
 @pytest.mark.parametrize("name", MAKE)
@@ -116,6 +117,7 @@ def test_draws_follow_q_independently_at_the_designs_cost(
     check_calls(toy, calls, round_size, abort, DESIGN[name, abort])
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("abort", [False, True])
 @pytest.mark.parametrize("round_size", [1, 16])
 @pytest.mark.parametrize("name", MAKE)
@@ -136,6 +138,7 @@ def test_each_prefix_is_asked_for_once(name: str, round_size: int, abort: bool) 
         assert len(asked) == len(set(asked)) == distinct <= {"A": 37, "B": 10}[name]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("abort", [False, True])
 @pytest.mark.parametrize(("n", "round_size", "max_draws"), [(1, 1, 1000), (2, 16, 1000), (3, 4, 2)])
 @pytest.mark.parametrize("name", MAKE)
@@ -175,6 +178,7 @@ def sort_tests(drawn: Round) -> Round:
 Break = Callable[[Round], Round]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     ("break_it", "round_size"), [(accept_all, 1), (accept_squares, 16), (sort_tests, 16)]
 )
@@ -256,6 +260,7 @@ def law_with_budget_one(toy: Toy, tries: int, *, weighted: bool) -> Law:
     return dict(law)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     ("fallback", "tries", "exactness"),
     [("disc", 1, "asymptotic"), ("disc", 2, "asymptotic"), ("asap", 4, "asymptotic")],
@@ -284,6 +289,7 @@ def test_a_sample_past_the_budget_is_its_fallback_and_says_so(
             assert (sample.exactness, sample.diagnostics["draws"]) == ("exact", 1)
 
 
+@pytest.mark.slow
 def test_without_a_fallback_a_sample_past_the_budget_has_no_text() -> None:
     toy = toy_b()
     how: dict[str, Any] = {"round": 4, "max_draws": 2, "fallback": "none"}
@@ -351,6 +357,7 @@ def test_a_set_without_mass_ends_at_once_as_dead_ends(name: str, how: dict[str, 
         assert sum(sample.diagnostics["draws"] for sample in samples) <= 64
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("abort", [False, True])
 @pytest.mark.parametrize("limit", [1, 2])
 def test_a_length_limit_restricts_the_set_and_its_share_is_reported(

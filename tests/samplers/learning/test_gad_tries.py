@@ -147,6 +147,7 @@ def paths() -> list[Path]:
     return sorted(FOLDER.glob("*.json.xz"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared")
 def test_all_files_are_there_and_read_whole() -> None:
     tries = [read(path) for path in paths()]
@@ -157,6 +158,7 @@ def test_all_files_are_there_and_read_whole() -> None:
         assert trie.is_leaf[trie.is_end].all()
 
 
+@pytest.mark.share(26)
 @pytest.mark.parametrize("path", paths(), ids=lambda path: path.name.removesuffix(".json.xz"))
 @pytest.mark.parametrize("build", [tree_with_open_leaves, tree_with_terminal_leaves])
 def test_bounds_of_every_inner_node_are_the_recorded_ones(path: Path, build: Any) -> None:
@@ -221,6 +223,7 @@ def test_closed_trie_is_example_2_of_the_paper() -> None:
     assert total == pytest.approx(trie.success[0], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("round_size", [1, 16])
 @pytest.mark.parametrize("name", ["exact", "asap"])

@@ -60,6 +60,7 @@ def bracket(sample: Any) -> tuple[float | None, float | None]:
     return found["log_mass_lower"], found["log_mass_upper"]
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("ends_itself", [False, True])
 @pytest.mark.parametrize("candidates", [1, 3, 30])
 def test_a_tree_comes_back_with_the_same_bounds_to_the_last_bit(
@@ -80,6 +81,7 @@ def test_two_short_runs_know_what_one_run_of_both_rounds_knows(tmp_path: Path) -
     assert grown(toy, tmp_path / "parts.arrow", 4) == pytest.approx(whole, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("abort", [False, True])
 def test_exact_draws_that_go_on_with_a_tree_follow_q(tmp_path: Path, abort: bool) -> None:
     toy = toy_b()

@@ -152,6 +152,7 @@ def test_calls_of_a_case_counted_by_hand() -> None:
     assert target == 18 * 4 + 2 + 2
 
 
+@pytest.mark.slow
 def test_calls_of_the_draft_counted_by_hand() -> None:
     draft = model_of({}, [0.5, 0.2, 0.3, 0.0])
     model = model_of({}, [0.5, 0.3, 0.2, 0.0])

@@ -200,6 +200,7 @@ def test_calls_of_each_kind_of_round_counted_by_hand() -> None:
     assert abs(draft_calls - 10 * 100) <= 20
 
 
+@pytest.mark.slow
 def test_options_change_what_is_drawn() -> None:
     """Every option of the constructor is heeded."""
     rng = np.random.default_rng(4)
@@ -255,6 +256,7 @@ def drawn_law(seed: int, verify: str) -> tuple[Counter[Any], dict[Any, float], l
     return found, law_of_cdsl(world, chosen), [each.exactness for each in samples]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("verify", ["ratio", "speculative"])
 @pytest.mark.parametrize("seed", [7, 30, 51])
 def test_the_law_is_the_enumerated_one(seed: int, verify: str) -> None:

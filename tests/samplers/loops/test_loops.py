@@ -197,6 +197,7 @@ def test_all_methods_but_the_search_of_the_best_texts_can_stop() -> None:
         SAMPLERS["topn"](stop_loops=True)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", [name for name in STOPPING if METHODS[name].masks])
 def test_a_text_that_loops_is_ended_where_it_does(name: str) -> None:
     ends: Counter[str] = Counter()
@@ -252,6 +253,7 @@ def test_masked_weights_refer_to_the_texts_that_do_not_loop() -> None:
     assert samples[0].log_mass == pytest.approx(math.log(total), abs=1e-9)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", STOPPING)
 def test_nothing_depends_on_the_batch(name: str) -> None:
     toy = looping_toy()
@@ -392,6 +394,7 @@ def of_trace(toy: Toy, sample: Sample) -> list[dict[str, object]]:
     return [{"code": LOW_Z, "token": at, "byte": before, "log_z": log_z}]
 
 
+@pytest.mark.share(13)
 @pytest.mark.parametrize("name", METHODS)
 def test_the_least_z_of_the_drawn_text_is_told_where_it_is_too_low(name: str) -> None:
     told = quiet = 0

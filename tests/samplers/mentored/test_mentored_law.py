@@ -51,6 +51,7 @@ def model_sampler(pair: Pair, **options: Any) -> MentoredSampler:
     return MentoredSampler(draft=pair.draft_model(), max_walks=WIDE, **options)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("name", "gamma", "nats", "n"),
     [
@@ -110,6 +111,7 @@ def test_the_draft_is_warped_as_the_target_or_by_a_temperature_of_its_own(
     assert p_value(draws.joint(), law) >= 1e-4
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("total", [0.15, 0.8])
 @pytest.mark.parametrize("name", ["free", "set, other support"])
 def test_a_budget_of_the_text_is_spent_position_by_position(
@@ -123,6 +125,7 @@ def test_a_budget_of_the_text_is_spent_position_by_position(
     assert relative_entropy(pair, rounds) <= total + 1e-9
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", PAIRS)
 def test_no_divergence_draws_what_speculative_draws(name: str) -> None:
     pair = PAIRS[name]
@@ -149,6 +152,7 @@ def test_no_divergence_leaves_guesses_what_they_are(kind: str, options: dict[str
     assert ours.outcomes == plain.outcomes
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", [name for name in PAIRS if name.startswith("set")])
 def test_no_limit_never_leaves_the_set_or_the_targets_support(name: str) -> None:
     pair = PAIRS[name]
@@ -256,6 +260,7 @@ def test_what_is_spent_is_by_definition_where_the_draft_lacks_an_event(
         assert found[0]["kl_spent"] == pytest.approx(budget, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"divergence": 0.5}, {"divergence_total": 0.5}])
 def test_the_mass_beyond_the_limit_is_the_targets(options: dict[str, float]) -> None:
     pair = made_pair(random_law(11, 0.0), random_law(201, 0.0), limit=2)
@@ -306,6 +311,7 @@ def test_rows_on_a_device_agree_with_the_kernel() -> None:
         assert all(kl(q[row], pi[row]) <= limit for row, limit in enumerate(LIMITS))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", list(wide_pairs()))
 def test_wide_rows_on_a_device_agree_with_the_kernel(name: str) -> None:
     p, q = wide_pairs()[name]

@@ -123,6 +123,7 @@ def solver_acceptance(p: Law, q: Law, limit: float) -> float:
     return min(most, float(np.minimum(p, law).sum())) if over < 1e-9 else 0.0
 
 
+@pytest.mark.slow
 def test_acceptance_is_never_below_that_of_a_convex_solver() -> None:
     generator = np.random.default_rng(5)
     matched = 0

@@ -270,6 +270,7 @@ def test_a_pair_needs_to_know_its_prompt(cross_encoder: Path) -> None:
 # output.
 
 
+@pytest.mark.slow
 def test_training_learns_from_pairs_and_the_reward_reads_the_model(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     things = ["the river", "a station", "the library", "a book", "a horse", "the garden"]

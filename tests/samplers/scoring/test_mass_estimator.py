@@ -39,6 +39,7 @@ def measured(toy: Toy, seed: int = 1, *, limit: int | None = None, **options: An
     return found
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("remember", [True, False])
 @pytest.mark.parametrize("candidates", [1, 20])
 def test_the_mean_is_unbiased_whatever_the_tree_learnt(candidates: int, remember: bool) -> None:
@@ -55,6 +56,7 @@ def test_the_mean_is_unbiased_whatever_the_tree_learnt(candidates: int, remember
     assert error < mass(toy) / 5
 
 
+@pytest.mark.slow
 def test_the_standard_error_is_that_of_adaptive_candidates() -> None:
     # Of toy A the first rounds are far from certain and the last ones hardly are.
     toy = toy_a()

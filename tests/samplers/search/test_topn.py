@@ -54,6 +54,7 @@ def test_random_sets_agree_with_enumeration(toy: Toy, n: int, round: int) -> Non
     assert_best(toy, n, round=round)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n", [1, 7, 45, 200])
 def test_prefixes_with_many_children_are_widened(seed: int, n: int) -> None:
@@ -335,6 +336,7 @@ def test_all_texts_have_their_exact_sums(seed: int, grammar: object) -> None:
     assert {s.exactness for s in samples} == {"exact"}
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("round", [1, 8])
 def test_a_few_texts_have_bounds_that_hold_and_certain_ranks_are_right(
@@ -367,6 +369,7 @@ def test_a_few_texts_have_bounds_that_hold_and_certain_ranks_are_right(
         assert max(missed) <= sums[-1] + ROUNDING
 
 
+@pytest.mark.slow
 def test_some_ranks_are_certain_and_some_are_not(grammar: object) -> None:
     seen = set()
     for seed in range(12):

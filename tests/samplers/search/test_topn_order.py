@@ -135,6 +135,7 @@ def test_an_infinite_language_is_searched_within_its_limit(
                 assert sample.logprob == pytest.approx(texts[tuple(sample.token_ids)])
 
 
+@pytest.mark.slow
 def test_members_of_a_large_set_are_found_with_a_call_each_or_less() -> None:
     rng = np.random.default_rng(3)
     rows = sorted({tuple(rng.integers(12, size=6).tolist()) for _ in range(3000)})

@@ -59,6 +59,7 @@ def everywhere() -> list[tuple[str, TinyWorld]]:
     return [*WORLDS.items(), *((f"random {s}", random_tiny_world(s)) for s in range(100, 112))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
 @pytest.mark.parametrize("how", EXACT)
 def test_exact_draws_the_target(how: str, device: str) -> None:
@@ -70,6 +71,7 @@ def test_exact_draws_the_target(how: str, device: str) -> None:
         assert g_test(rows_of(samples), world.target) >= 1e-5, name
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
 def test_asap_tends_to_the_target_with_right_weights(device: str) -> None:
     for name, world in everywhere():
@@ -131,6 +133,7 @@ def worlds() -> list[tuple[str, TinyWorld]]:
     return [*WORLDS.items(), *((f"random {seed}", random_tiny_world(seed)) for seed in SEEDS)]
 
 
+@pytest.mark.share("method")
 @pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
 @pytest.mark.parametrize("method", METHODS)
 def test_probabilities_and_bounds_are_right(method: str, device: str) -> None:
@@ -177,6 +180,7 @@ def test_greedy_takes_the_most_probable_event() -> None:
     assert sample.logprob == pytest.approx(world.log_p((0, 1)), abs=SOME)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("remember", [True, False])
 def test_a_mass_is_bounded_and_estimated(remember: bool) -> None:
     for name, world in worlds():

@@ -70,6 +70,7 @@ def test_mixed_batch_gives_what_single_requests_give(variant: str) -> None:
     assert together == alone
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if not v.startswith("beam")])
 def test_chunks_change_nothing(variant: str) -> None:
     toy = random_toy(3)
@@ -275,6 +276,7 @@ def test_at_the_limit_only_the_end_event_is_allowed_at_its_real_probability() ->
     assert samples[0].diagnostics["log_mass_upper"] == pytest.approx(math.log(reachable))
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("recycle", [False, True])
 def test_disc_rejects_cut_candidates_as_weight_zero(recycle: bool) -> None:
     toy = toy_b()

@@ -133,6 +133,7 @@ def test_best_events_are_sorted_and_leave_the_end_apart(device: str) -> None:
         assert found.log_z[node] == pytest.approx(np.log(p.sum() + ends), abs=1e-12)
 
 
+@pytest.mark.share(20)
 @pytest.mark.parametrize("top_m", [None, 3])
 @pytest.mark.parametrize("name", list(SAMPLERS))
 def test_torch_and_host_paths_draw_the_same(name: str, top_m: int | None) -> None:

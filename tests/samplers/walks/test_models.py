@@ -156,11 +156,13 @@ def assert_records_are_true(model: LanguageModel, plain: Plain, folder: Path) ->
                     assert sample.log_weight == sample.log_candidate_weight
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["llama", "gpt2", "mamba", "bart", "t5"])
 def test_records_are_true_on_tiny_models(name: str, tmp_path: Path) -> None:
     assert_records_are_true(*tiny(name), tmp_path)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", ["target", "draft"])
 def test_records_are_true_on_the_embedded_models(name: str, tmp_path: Path) -> None:
     assert_records_are_true(*loaded(embedded_model_path(name)), tmp_path)
@@ -204,6 +206,7 @@ def test_greedy_is_the_best_allowed_token_at_every_step(name: str, tmp_path: Pat
 # --- Opportunistic masking: the masked law and the greedy texts, with fewer masks and no weights.
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     "make", [toy_a, toy_b, lambda: random_toy(4, ends_itself=True), lambda: random_toy(7)]
 )

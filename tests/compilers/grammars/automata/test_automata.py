@@ -252,6 +252,7 @@ OPEN = [r'"(?!"").*?(?<!\\)(\\\\)*?"', "a+(?!b)", "a(?=b)", r"\ba", r"a\b", "(?m
         r"a\Z", r"\Aa", "(?<!a)b", "a(?<=ba)c", "(?:(?!b.*a).)*c", "[^a]+?(?=a)"]  # fmt: skip
 
 
+@pytest.mark.share(11)
 @pytest.mark.parametrize("pattern", CLOSED)
 def test_a_match_ends_where_python_ends_it(pattern: str) -> None:
     lexed, whole = automaton(pattern), automaton(pattern, prioritised=False)
@@ -306,6 +307,7 @@ def _peak_of_refusal(make: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("pattern", NESTED)
 def test_refusing_nested_counts_takes_little_memory(pattern: str) -> None:
     assert _peak_of_refusal(lambda: regex_constraint(pattern, BYTES)) < _MOST
@@ -315,11 +317,13 @@ def test_refusing_nested_counts_in_a_grammar_takes_little_memory() -> None:
     assert _peak_of_refusal(lambda: grammar_constraint(f"start: /{NESTED[1]}/", BYTES)) < _MOST
 
 
+@pytest.mark.slow
 def test_refusing_nested_counts_in_a_schema_takes_little_memory() -> None:
     schema = json.dumps({"type": "string", "pattern": r"(\w{1,130}[ -]){1,130}"})
     assert _peak_of_refusal(lambda: schema_constraint(schema, BYTES)) < _MOST
 
 
+@pytest.mark.slow
 def test_a_table_over_many_characters_is_counted() -> None:
     words = [chr(0x4E00 + i) + chr(0x4E00 + 7 * i % 2000) + "[a-z]?" for i in range(2000)]
     limits = GrammarLimits(max_states=5000)

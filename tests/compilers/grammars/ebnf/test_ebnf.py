@@ -244,6 +244,7 @@ def test_limits_end_what_is_too_large(source: str, limit: str) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.slow
 def test_nesting_far_beyond_pythons_stack_is_read_when_allowed() -> None:
     depth = 30_000
     source = 'root ::= "x" root | ' + "(" * depth + '"a"' + ")" * depth
@@ -282,6 +283,7 @@ sources = st.tuples(*[expressions()] * len(NAMES)).map(
 )
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     ("longest_pattern", "large_count"), [(0, 32), (6, 32), (2000, 1), (2000, 32)]
 )

@@ -30,6 +30,7 @@ LATER = {"gr-untokenizable-literal", "gr-lookahead-terminal"}
 """Cases whose error only the tokenizer shows, or that have a meaning by now."""
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in cases("grammar")])
 def test_corpus_of_bad_grammars(case: Case) -> None:
     expect = case.expect
@@ -222,6 +223,7 @@ def nested(depth: int, brackets: str, operator: str = "") -> Grammar:
     return read_lark(f'start: {start * depth}"a"{(end + operator) * depth}\n')
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("brackets", ["()", "[]"])
 @pytest.mark.parametrize("operator", ["", "?", "*", "+"])
 def test_brackets_nest_as_deep_as_the_limit_says(brackets: str, operator: str) -> None:
@@ -276,6 +278,7 @@ def test_counts_up_to_the_limit_make_few_rules() -> None:
     assert len(grammar.rules) < 100
 
 
+@pytest.mark.slow
 def test_templates_that_grow_without_end_are_stopped() -> None:
     assert limit_of('start: t{A}\nt{x}: "b" | t{u{x}}\nu{x}: x\nA: "a"\n') == "max_nesting"
 
@@ -302,6 +305,7 @@ def test_backslashes_without_an_end_take_no_time() -> None:
     assert time.perf_counter() - start < 5  # exponential otherwise: not a matter of a slow machine
 
 
+@pytest.mark.slow
 def test_thousands_of_rules_and_alternatives_are_read() -> None:
     chain = "\n".join(f"r{i}: r{i + 1}" for i in range(3000))
     grammar = analyse(read_lark(f'start: r0\n{chain}\nr3000: "a"\n'))

@@ -81,6 +81,7 @@ def test_terminals_compete_in_the_order_of_the_lexer_lark_builds(name: str) -> N
     assert plain(grammar) == plain_of_lark(lark.terminals, lark.rules, lark.ignore_tokens)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_grammars_read_as_lark_reads_them(
     seed: int, monkeypatch: pytest.MonkeyPatch
@@ -255,6 +256,7 @@ def _cut(draw: random.Random, pattern: str) -> str:
 ATOMS = ["a", "b", "ab", "[ab]", "(a|b)", "(?:ab)?", "a{1,2}", "(?!ab)", "(?=a)", ",", "(b|,)+"]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("part", range(3))
 def test_random_pieces_are_read_as_lark_reads_them(part: int, tmp_path: Path) -> None:
     draw, read, compared = random.Random(part), 0, 0
@@ -359,6 +361,7 @@ def verdicts(grammar: str, path: Path, lexer: Lexer | None) -> list[tuple[bool, 
     return list(zip((states != DEAD).tolist(), session.is_complete(states).tolist(), strict=True))
 
 
+@pytest.mark.share(26)
 @pytest.mark.parametrize("lexer", ["contextual", "basic", "dynamic"])
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_that_is_cut_out_has_the_language_of_its_literals(

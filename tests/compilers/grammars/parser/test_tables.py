@@ -530,6 +530,7 @@ def chain(count: int, *forms: str) -> list[tuple[str, str]]:
     return [*pairs, *more, ("Z", "a")]
 
 
+@pytest.mark.slow
 def test_chains_of_ambiguous_rules_are_refused_by_their_square() -> None:
     def tables(count: int) -> ParseTables:
         rules = chain(count, "{next} {next}", "b {next} c")

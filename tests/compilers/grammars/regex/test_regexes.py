@@ -52,6 +52,7 @@ PATTERNS = [
 ]
 
 
+@pytest.mark.share(40)
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_texts_are_those_of_fullmatch(pattern: str) -> None:
     accepts = language_of(pattern)

@@ -125,6 +125,7 @@ def test_what_cannot_be_counted_is_written_out(
     assert_same_masks(counted, written, np.random.default_rng(3), documents=2)
 
 
+@pytest.mark.slow
 def test_random_counted_patterns_allow_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +296,7 @@ NESTED = 'start: (A | "!" B | "?" C)+\nA: /[ab]+/\nB: /a+/\nC: /a+b/\n'
 SOURCES = {"equal": EQUAL, "crossing": CROSSING, "empty": WITH_EMPTY, "nested": NESTED}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", SOURCES)
 def test_divided_terminals_mean_the_same(name: str, tmp_path: Path) -> None:
     grammar = read_grammar(SOURCES[name], GrammarOptions(lexer="dynamic"))

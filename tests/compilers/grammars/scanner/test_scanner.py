@@ -130,6 +130,7 @@ def _reachable_matches(scanner: Scanner, state: int) -> set[int]:
     return found
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("lexer", ["basic", "dynamic"])
 def test_live_rows_are_the_reachable_completions(lexer: str) -> None:
     for seed in range(4):
@@ -226,6 +227,7 @@ def _lark_tokens(lark: Lark, text: str) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("seed", range(8))
 def test_scanner_gives_the_tokens_of_lark(seed: int) -> None:
     rng = random.Random(seed)

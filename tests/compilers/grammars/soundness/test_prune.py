@@ -121,6 +121,7 @@ def test_every_allowed_token_has_a_completion(name: str, lexer: str) -> None:
     assert_left_out(constraint, source, lexer, letters, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lexer", ["contextual", "basic"])
 def test_random_grammars_lose_no_text_and_keep_no_dead_end(lexer: str) -> None:
     rng = np.random.default_rng(len(lexer))
@@ -264,6 +265,7 @@ def compared(rng: np.random.Generator, make: Callable[[Vocabulary], Any]) -> tup
     return 1, constraint.facts.is_sound
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("lexer", ["contextual", "basic", "dynamic"])
 def test_random_grammars_never_get_stuck_where_that_is_proved(lexer: Any) -> None:
     rng, counts = np.random.default_rng([13, len(lexer)]), np.zeros(2, int)

@@ -135,6 +135,7 @@ def test_many_alternatives_are_decided() -> None:
     assert found == Soundness(False, True, found.reason)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("lexer", ["contextual", "basic"])
 @pytest.mark.parametrize("name", ["JSON_LARK", "C_LARK", "SYGUS_LARK"])
 def test_the_workloads_are_sound(
@@ -185,6 +186,7 @@ def random_grammar(seed: int) -> Grammar:
     return Grammar(terminals, ("s", "x"), tuple(rules.values()), 0, ignored, None, "", "lark")
 
 
+@pytest.mark.slow
 def test_verdicts_hold_on_random_grammars() -> None:
     counts = {"sound": 0, "empty": 0, "unsound": 0, "unproved": 0}
     for seed in range(250):
@@ -209,6 +211,7 @@ def test_verdicts_hold_on_random_grammars() -> None:
     assert min(counts["sound"], counts["empty"]) > 20
 
 
+@pytest.mark.slow
 def test_the_quick_proof_says_what_walking_down_all_stacks_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -288,6 +288,7 @@ def test_every_token_has_the_branches_of_the_definition(seed: int, lexing: bool)
         assert not outcomes
 
 
+@pytest.mark.share(13)
 @pytest.mark.parametrize("lexing", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 def test_tokens_with_too_many_branches_are_verified_and_no_others(seed: int, lexing: bool) -> None:

@@ -80,6 +80,7 @@ def _walked(constraint: SchemaConstraint, seed: bytes) -> list[str]:
     return [text.decode() for text in texts if text is not None]
 
 
+@pytest.mark.share(40)
 @pytest.mark.parametrize("name", TYPES)
 def test_every_text_of_the_masks_is_read(name: str) -> None:
     constraint, read = _constraint(name), value_parser(TYPES[name][0])
@@ -96,6 +97,7 @@ def test_every_text_of_the_masks_is_read(name: str) -> None:
             read(text)
 
 
+@pytest.mark.share(26)
 @pytest.mark.parametrize("name", [name for name, (_, values) in TYPES.items() if values])
 def test_what_the_type_writes_is_allowed(name: str) -> None:
     kind, values = TYPES[name]

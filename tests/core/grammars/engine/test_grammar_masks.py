@@ -57,6 +57,7 @@ def uniform_prefixes(session, rng, walks=6, steps=10):
     return sorted(found)
 
 
+@pytest.mark.share(40)
 @pytest.mark.parametrize("lookahead", [None, 0, 1])
 @pytest.mark.parametrize(("lexer", "name"), CASES)
 def test_masks_are_what_stepping_every_token_says(lexer, name, lookahead):

@@ -126,6 +126,7 @@ def as_mask(allowed: set[str], constraint: GrammarConstraint) -> np.ndarray:
 CASES = [(s, lexer) for s in SHAPES for lexer in _LEXERS if s != "ambiguous" or lexer == "dynamic"]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("shape", "lexer"), CASES)
 def test_masks_checks_and_steps_are_right_at_every_height(shape: str, lexer: str) -> None:
     constraint = compiled_shape(shape, lexer)
@@ -144,6 +145,7 @@ def test_masks_checks_and_steps_are_right_at_every_height(shape: str, lexer: str
             state = after[ord(text[position]) :][:1]
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("at_once", [1, 2, 3, 5])
 @pytest.mark.parametrize(("shape", "lexer"), CASES)
 def test_masks_do_not_depend_on_how_much_of_a_stack_is_read_at_once(
