@@ -20,7 +20,6 @@ from cdec.cli.runs.artifacts import named_or_found, read_artifact, require_termi
 from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import Tally
-from cdec.core.constraint import text_verdicts, token_verdicts
 from cdec.core.errors import DataError, EncodingError, FieldError, JsonError, Notice, UsageError
 from cdec.core.files.remote import Place
 from cdec.core.progress import Progress, silent
@@ -175,6 +174,8 @@ def _told_of_lines(verdicts: Iterator[dict[str, Any]], run: Run) -> Iterator[dic
 
 def _verdicts(options: Options, run: Run, progress: Progress) -> Iterator[dict[str, Any]]:
     """Yield what the artifact says of each text, or token row, of the input."""
+    from cdec.core.constraint import text_verdicts, token_verdicts
+
     constraint = _constraint(options, run, run.typed, progress)
     if options.token_ids:
         return token_verdicts(constraint, _token_rows(options), shown=options.allowed)

@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from cdec.core.errors import EncodingError, LineTooLongError
 from cdec.data.input.source import InputLimits, bom_length
 
@@ -156,6 +154,9 @@ def _runs(data: bytes, max_line_bytes: int) -> Iterator[tuple[int, int, bool]]:
     if len(data) <= max_line_bytes:
         yield 0, len(data), False
         return
+    # Commands that only name formats, for their help, import this module.
+    import numpy as np
+
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE) + 1
     if not data.endswith(b"\n"):
         ends = np.append(ends, len(data) + 1)  # as if a newline followed
