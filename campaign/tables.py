@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import pyarrow as pa
 from campaign.attack import Try
 from campaign.mutants import damaged
 from cdec.core.errors import CdecError
+from cdec.data.entities import request
 from cdec.data.entities.source import read_entities
+from cdec.data.prompts import read
 from cdec.data.prompts.read import BadRecord, read_prompts
+from cdec.data.rows.table_process import TableProcess
 from tests.data.rows.test_table_bombs import (
     in_arrow,
     in_one_list,
@@ -35,6 +39,10 @@ def open_tables(folder: Path) -> Try:
     """Return what reads one table of a stranger as prompts and as entities."""
     read_all(in_parquet({"prompt": ["p"], "text": ["t"]}), folder / "t.parquet")
     limit_memory(ROOM)
+    # One process for all tables, as long as none ends it: starting it takes longer than a table.
+    tables = TableProcess()
+    for reader in (request, read):
+        vars(reader)["TableProcess"] = lambda: nullcontext(tables)
 
     def read_one(seed: int) -> dict[str, int]:
         rng = np.random.default_rng(seed)
