@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from cdec.core.constraint import candidates_of, no_use
 from cdec.core.errors import HOW_TO_MAKE_ONE, FieldError, Notice, UsageError, needs_grammar
 from cdec.integrations.records.settings import DEFAULT
 from cdec.integrations.records.sources import RecordSources
@@ -223,6 +222,8 @@ class ConstraintResolver:
 
     def _candidates(self, name: str, texts: tuple[str, ...]) -> Constraint:
         """Return the constraint of some members of a record's artifact."""
+        from cdec.core.constraint import candidates_of
+
         # What a record chooses among are the members of its artifact, not those of another.
         is_list = self._opened[name].listed is not None
         return candidates_of((self._restricted if is_list else self._opened)[name], texts)
@@ -247,6 +248,7 @@ class ConstraintResolver:
     ) -> tuple[Prompt, Constraint]:
         """Cut a prompt back to a token boundary, and let texts begin with what was cut off."""
         from cdec.core.combine.healing import HealedConstraint
+        from cdec.core.constraint import no_use
 
         if not constraint.facts.takes_bytes:
             raise no_use(constraint, "heal")
