@@ -220,6 +220,7 @@ def test_what_the_machine_may_have_refused_is_compiled_anew(refusal: CdecError) 
     assert make.calls == 2
 
 
+@pytest.mark.slow
 def test_a_limit_of_the_source_is_remembered() -> None:
     make = _Failing(LimitError("too many rules", limit="max_rules"))
     kept = ConstraintCache(4, 1 << 20)

@@ -52,6 +52,7 @@ def assert_survives(
     return assert_answers_survive_drops(made(roomy), made(tight), engines, rng)
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("lookahead", [None, 0, 1])
 @pytest.mark.parametrize(
     ("name", "lexer"),

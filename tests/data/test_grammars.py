@@ -206,6 +206,7 @@ def test_json_agrees_with_the_test_suite(shared: Path) -> None:
     assert (counts["accept"], counts["reject"]) == (95, 188)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     ("lexer", "refused", "least"),
     [("contextual", 93, 71), ("basic", 97, 71)],

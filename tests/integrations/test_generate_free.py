@@ -64,6 +64,7 @@ def written(found: Sequence[Sequence[Sample]]) -> list[dict[str, Any]]:
     return [each.to_json() for samples in found for each in samples]
 
 
+@pytest.mark.share("method")
 @pytest.mark.parametrize("free", [MARKERS, REGIONS], ids=["after", "between"])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_writes_free_text_as_without_generate(
@@ -89,6 +90,7 @@ def test_every_method_writes_free_text_as_without_generate(
     assert any(each.free_tokens for each in found.samples)
 
 
+@pytest.mark.share("method")
 @pytest.mark.parametrize("name", ["t5", "bart"])
 @pytest.mark.parametrize("method", ["greedy", "masked", "exact", "speculative"])
 def test_the_prompt_of_an_encoder_is_no_part_of_free_text(

@@ -218,6 +218,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Constraint:
     return open_artifact(path, vocabulary=VOCABULARY)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["gpt2", "t5", "bart", "bart-member"])
 @pytest.mark.parametrize("beams", [1, 256])
 def test_tiny_models_agree_token_for_token(

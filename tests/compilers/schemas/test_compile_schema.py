@@ -33,6 +33,7 @@ from tests.laws.sizes import heavy_or
 # --- Programs against the jsonschema package: the same values belong to a schema and its program.
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_value_belongs_to_the_program_where_it_is_valid(seed: int) -> None:
     rng = random.Random(seed)
@@ -218,6 +219,7 @@ CASES: list[tuple[Any, int, list[Any], list[Any]]] = [
 ]
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("case", CASES, ids=[json.dumps(case[0])[:60] for case in CASES])
 def test_alternatives_stay_few_and_are_exactly_the_valid_values(
     case: tuple[Any, int, list[Any], list[Any]],

@@ -191,6 +191,7 @@ def test_memory_that_others_may_write_to_is_not_believed(
     assert calls == [str(path)]
 
 
+@pytest.mark.share("kind")
 @pytest.mark.parametrize("kind", ["set", *KINDS_OF, "schema"])
 @pytest.mark.parametrize("at_end", [True, False])
 def test_no_contents_lead_a_kernel_out_of_its_arrays(

@@ -170,6 +170,7 @@ def judge(constraint: Any) -> Any:
     return lambda text: parse(text, time.process_time() + 60)
 
 
+@pytest.mark.share(40)
 @pytest.mark.parametrize("lexer", ["contextual", "basic"])
 @pytest.mark.parametrize("name", CASES)
 def test_texts_are_in_the_language_as_lark_says(name: str, lexer: str) -> None:

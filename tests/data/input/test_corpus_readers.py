@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cdec.core.errors import CdecError
 from cdec.data.entities.source import read_entities
 from cdec.data.input.source import SourceStats
@@ -170,6 +172,7 @@ def test_set_cases(shared: Path) -> None:
     assert set(COMPILER) <= seen
 
 
+@pytest.mark.slow
 def test_ten_million_lines_are_streamed(shared: Path) -> None:
     (case,) = (case for case in cases(shared, "set") if case["id"] in STREAMED)
     source: Any = Numbers(10_000_000)

@@ -153,6 +153,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.share(1)
 @pytest.mark.skipif(not can_shim(), reason="no compiler for the preloaded shim")
 @pytest.mark.parametrize("name", ["o.parquet", "o.csv", "o.jsonl.zst"])
 def test_a_kill_at_every_call_loses_nothing_and_repeats_nothing(
@@ -251,6 +252,7 @@ def run_in_child(path: Path, seconds: float | None) -> bool:
     return not os.WIFSIGNALED(status)
 
 
+@pytest.mark.slow
 def test_killed_runs_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     killed = 0

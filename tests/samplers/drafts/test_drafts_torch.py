@@ -178,6 +178,7 @@ def on_both(
     return ours, verify_torch.on_device(device, moved, kinds, numbers)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("limits", [[0.0], LIMITS], ids=["lossless", "mentored"])
 def test_a_device_judges_as_the_host(
@@ -272,6 +273,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.share("kind")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_device_draws_the_texts_of_the_host(kind: str, device: str) -> None:
@@ -298,6 +300,7 @@ def test_a_device_draws_the_texts_of_the_host(kind: str, device: str) -> None:
             assert ours.diagnostics == pytest.approx(theirs.diagnostics, abs=near)
 
 
+@pytest.mark.share("kind")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["speculative", "mentored"])
 @pytest.mark.parametrize("name", ["set", "free"])

@@ -102,6 +102,7 @@ def smc2(toy: Toy, limit: int, *_: Row) -> dict[Row | None, float]:
     return law
 
 
+@pytest.mark.share("method")
 @pytest.mark.parametrize("world", [WORLD, SET_WORLD], ids=["bytes", "tokens"])
 @pytest.mark.parametrize(
     ("method", "options", "law"),
@@ -361,6 +362,7 @@ ROWS = [[20, 21, 22], [20, 30], [40]]
 PROMPT = [5, 6, 7, 8, 9, 10]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", ["gpt2", "llama", "t5"])
 @pytest.mark.parametrize(
     "free",

@@ -88,6 +88,7 @@ def mixed_requests() -> tuple[Toy, list[Request]]:
     return toy, requests
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("how", [{}, {"max_walks": 1}, {"max_walks": 7, "tree_cache": 1}])
 @pytest.mark.parametrize(("name", "options"), KINDS)
 def test_records_do_not_depend_on_their_batch(
@@ -262,6 +263,7 @@ def check_mass(found: list[Estimate], first: Law, law: Law, total: float) -> Non
     assert abs(estimates.mean() - total) <= 4.5 * error + 0.02 * total
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(toy=TOYS, size=st.sampled_from([1, 2, 16]), abort=st.booleans(), n=st.integers(1, 5))
 def test_exact_draws_of_random_sets_follow_q(toy: Toy, size: int, abort: bool, n: int) -> None:
@@ -277,6 +279,7 @@ def test_exact_draws_of_random_sets_follow_q(toy: Toy, size: int, abort: bool, n
         check_mass(found, first, law, total)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(toy=TOYS, size=st.sampled_from([1, 3, 16]))
 def test_weighted_asap_records_of_random_sets_estimate_p(toy: Toy, size: int) -> None:
@@ -359,6 +362,7 @@ def grammars(folder: Path, wanted: int) -> list[tuple[int, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_draws_of_random_grammars_follow_q(tmp_path: Path) -> None:
     bounded = 0
     for seed, constraint in grammars(tmp_path, 8):

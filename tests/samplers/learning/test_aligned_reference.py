@@ -64,6 +64,7 @@ def test_reference_has_the_designs_curve_and_calls() -> None:
         assert abs(np.mean(calls) - mean) <= 0.05 + 4 * np.std(calls) / math.sqrt(40)
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("aborting", [False, True])
 @pytest.mark.parametrize("size", [1, 3, 16])
 @pytest.mark.parametrize("name", MAKE)
@@ -155,6 +156,7 @@ def wide_toy() -> Toy:
     return Toy(vocabulary, probabilities, sorted(rows))
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("tree_cache", [1, 1 << 24])
 @pytest.mark.parametrize("aborting", [False, True])
 def test_every_number_of_a_wide_tree_is_the_references(aborting: bool, tree_cache: int) -> None:
@@ -230,6 +232,7 @@ def test_dead_ends_are_learnt(aborting: bool, size: int) -> None:
     replay(stuck_toy()[1], rounds=12, size=size, aborting=aborting)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("abort", [False, True])
 def test_dead_ends_do_not_bias_exact_draws(abort: bool) -> None:
     toy, rules = stuck_toy()

@@ -229,6 +229,7 @@ def test_every_token_is_the_one_of_the_reference(method: str) -> None:
     assert lengths == {"complete", "length", "dead_end"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verify", ["hard", "speculative", "ratio"])
 def test_every_round_of_cdsl_is_the_one_of_the_reference(verify: str) -> None:
     counts = dict.fromkeys(("S1", "S2", "S3", "S4"), 0)
@@ -264,6 +265,7 @@ def test_every_round_of_cdsl_is_the_one_of_the_reference(verify: str) -> None:
     )
 
 
+@pytest.mark.share("method")
 @pytest.mark.parametrize("device", ["torch:cpu", *["cuda"] * torch.cuda.is_available()])
 @pytest.mark.parametrize("method", ["cdlh", "cdlh-approx", "cdsl", "cdsl speculative"])
 def test_a_device_gives_what_the_host_gives(method: str, device: str) -> None:

@@ -239,6 +239,7 @@ def test_masks_do_not_depend_on_who_asked_first():
         np.testing.assert_array_equal(masks, expected[order])
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("held", [0, 1 << 14, 1 << 18])
 def test_what_is_kept_after_each_call_is_within_memo_bytes(held):
     """The session's own table of steps as well: a quarter, or the least it can be."""
