@@ -336,7 +336,7 @@ def test_draws_that_the_type_refuses_are_not_valid_and_have_no_value() -> None:
     for each in samples:
         assert each.parsed == {"1": 1, "3": 3}.get(each.text)
         assert each.valid is (each.text != "2")
-        assert "odd" in each.facts.unenforced[0]["reason"]
+        assert "odd" in each.unenforced[0]["reason"]
 
 
 def test_the_day_of_past_and_future_is_told() -> None:
