@@ -65,6 +65,7 @@ def test_flags_are_found_where_they_stand(tmp_path: Path) -> None:
     assert flags_in(file) == ["--max-rules", "-o"]
 
 
+@pytest.mark.slow
 def test_messages_name_parameters_that_exist() -> None:
     trees = {path: ast.parse(path.read_text()) for room in ROOMS for path in files_of(room)}
     named = set().union(*map(named_in, trees.values()))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyarrow.parquet import read_table
 
-from cdec.integrations.ray import cluster, journal, library, run, worker
+from cdec.integrations.ray import cluster, run, worker
 from cdec.integrations.ray.cluster import Pool
 from cdec.integrations.records import sampling
 from tests.laws.rounding import near_records, read_lines
@@ -48,7 +48,7 @@ def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 class LocalJournal:
     """The journal of a run as its actor is called, in this process; one for all who are told."""
 
-    kept = journal.Journal()
+    kept = worker.Journal()
 
     def __getattr__(self, name: str) -> SimpleNamespace:
         if name.startswith("__"):
@@ -75,7 +75,7 @@ def in_turn(monkeypatch: pytest.MonkeyPatch, embedded_model: Any, loaded: None) 
     fake = SimpleNamespace(
         put=lambda table: table, get=lambda told: told, data=data, get_runtime_context=context
     )
-    for module in (library, run, worker, journal):
+    for module in (cluster, run, worker):
         monkeypatch.setattr(module, "ray_library", lambda: fake)
     monkeypatch.setattr(run, "new_journal", LocalJournal)
     monkeypatch.setattr(run, "quiet_data", nullcontext)

@@ -33,8 +33,10 @@ def test_the_corpus_is_covered() -> None:
     assert len(CASES) == 28
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("case", _parameters([c for c in CASES if c.id != "pr-no-chat-template"]))
+@pytest.mark.share(8)
 def test_prompts(cdec: Runner, cities: Path, case: Case) -> None:
     expect = case.expect
     batch = ["--openai-batch"] if case.id in BATCH_FILES else []

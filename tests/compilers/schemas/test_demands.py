@@ -189,6 +189,7 @@ SHARED: list[tuple[Any, list[Any], list[Any]]] = [
 ]
 
 
+@pytest.mark.share(9)
 @pytest.mark.parametrize("case", SHARED, ids=[json.dumps(case[0])[:70] for case in SHARED])
 def test_members_share_demands_in_every_way(case: tuple[Any, list[Any], list[Any]]) -> None:
     schema, valid, invalid = case

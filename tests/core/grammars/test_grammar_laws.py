@@ -29,6 +29,7 @@ NEEDED = pytest.mark.skipif(
 )
 
 
+@pytest.mark.share(3)
 @NEEDED
 @pytest.mark.parametrize("name", NAMES)
 def test_every_token_obeys_the_laws_along_documents(
@@ -61,6 +62,7 @@ def test_masks_equal_bytewise_stepping_at_every_position(
             states = session.advance(states, np.array([token]))
 
 
+@pytest.mark.share(1)
 @NEEDED
 @pytest.mark.parametrize("tokenizer", ["mistral32k", "tekken131k"])
 @pytest.mark.parametrize("name", NAMES)

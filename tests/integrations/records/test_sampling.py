@@ -116,6 +116,7 @@ def test_the_trace_is_that_of_the_command_line(
     assert untimed[0] == untimed[1] and expected
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_batch(model: Any, artifacts: dict[str, Path]) -> None:
     settings = {"artifact": artifacts["cities"], "constraint": artifacts, "method": "masked"}
     drawn = [

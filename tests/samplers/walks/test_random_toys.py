@@ -54,6 +54,7 @@ def test_weights_probabilities_and_bracket_are_exact(toy: Toy) -> None:
     assert lower is None or math.exp(lower) <= truth + 1e-12
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(toy=TOYS, tries=st.integers(1, 4), recycle=st.booleans())
 def test_disc_follows_its_law(toy: Toy, tries: int, recycle: bool) -> None:
