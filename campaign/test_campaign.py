@@ -39,7 +39,6 @@ LEAST = {
 """Seeds that are tried however slow the machine is; of mutants 400."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [*TARGETS, *LEAST])
 @pytest.mark.share(8)
 def test_a_share_of_the_campaign_finds_nothing(name: str) -> None:
