@@ -33,7 +33,6 @@ def test_the_corpus_is_covered() -> None:
     assert len(CASES) == 28
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("case", _parameters([c for c in CASES if c.id != "pr-no-chat-template"]))
 @pytest.mark.share(8)
