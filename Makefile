@@ -81,7 +81,7 @@ nightly: $(READY)
 # The campaign of attacks that `make test` runs a share of: mutated files, kills, broken calls, fuzzed
 # records and grammars. Hours; CAMPAIGN_ARGS="--minutes 30 --output counts.json" bounds it.
 campaign: $(READY)
-	nice $(BIN)/python -m campaign $(CAMPAIGN_ARGS)
+	nice $(BIN)/python -m tools.campaign $(CAMPAIGN_ARGS)
 
 # The compiled library under sanitizers: AddressSanitizer and UndefinedBehaviorSanitizer (`bounds`) find
 # a read outside that reads something nevertheless, ThreadSanitizer (`races`) what two threads write at
@@ -146,75 +146,75 @@ bench: bench-sets bench-grammars bench-schema bench-accuracy bench-aligned bench
 	bench-classify bench-answers bench-verdicts bench-candidates bench-free bench-start
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
-# `python PATH/TO/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
+# `python PATH/TO/tools/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
 # what is run.
 
 # The table of the set constraint; BENCH_ARGS="--titles 100000" for a quick look.
 bench-sets: $(READY)
-	$(BIN)/python -m benchmarks.bench_sets $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_sets $(BENCH_ARGS)
 
 # The table of grammars beside glrmask, llguidance, xgrammar and outlines-core; needs the shared data.
 # BENCH_ARGS="--only cliffs" for the grammars that were slow, "--only memory --documents 100000" for
 # memory in full.
 bench-grammars: $(PEERS)
-	$(BIN)/python -m benchmarks.bench_grammars $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_grammars $(BENCH_ARGS)
 
 # JSON Schemas beside llguidance, xgrammar, glrmask and grid-guardrail; needs the shared data.
 # BENCH_ARGS="--schemas 50 --engines cdec llguidance" for a quick look.
 bench-schema: $(PEERS)
-	$(BIN)/python -m benchmarks.bench_schemas $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_schemas $(BENCH_ARGS)
 
 # Exact match and time of every method; BENCH_ARGS="--prompts 100 --repeats 1" for a quick look.
 bench-accuracy: $(READY)
-	$(BIN)/python -m benchmarks.bench_accuracy $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_accuracy $(BENCH_ARGS)
 
 # Samples that follow the model's own law: cost and convergence; BENCH_ARGS="--tasks 1 --draws 200"
 # for a quick look. The vocabulary of 131,072 tokens comes with mistral-common.
 bench-aligned: $(PEERS)
-	$(BIN)/python -m benchmarks.bench_aligned $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_aligned $(BENCH_ARGS)
 
 # Two models and rewards: calls, cost, satisfaction, time; BENCH_ARGS="--quick" for a quick look,
 # "--rewards DIR" to train the reward models once only.
 bench-drafts: $(READY)
-	$(BIN)/python -m benchmarks.bench_drafts $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_drafts $(BENCH_ARGS)
 
 # Whether log_mass, its error and log_mass_reliable are what they say; BENCH_ARGS="--worlds 100" for a
 # quick look.
 bench-estimates: $(READY)
-	$(BIN)/python -m benchmarks.bench_estimates $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_estimates $(BENCH_ARGS)
 
 # vLLM under cdec's processor beside its own structured outputs, by the interpreter of an environment
 # that has vLLM; BENCH_ARGS="--requests 64" for a quick look.
 bench-vllm: $(READY)
-	nice $(INTEGRATIONS_PYTHON) -m benchmarks.bench_vllm $(BENCH_ARGS)
+	nice $(INTEGRATIONS_PYTHON) -m tools.benchmarks.bench_vllm $(BENCH_ARGS)
 
 # The cost of classifying beside that of evaluating the labels' distinct prefixes;
 # BENCH_ARGS="--prompts 10" for a quick look.
 bench-classify: $(READY)
-	$(BIN)/python -m benchmarks.bench_classify $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_classify $(BENCH_ARGS)
 
 # What a verdict on a text costs, in this process and in the one that can be killed.
 bench-verdicts: $(READY)
-	$(BIN)/python -m benchmarks.bench_verdicts $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_verdicts $(BENCH_ARGS)
 
 # The best members of a catalogue: calls, time, how often they are right; BENCH_ARGS="--members 5000
 # --prompts 4" for a quick look.
 bench-answers: $(READY)
-	$(BIN)/python -m benchmarks.bench_answers $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_answers $(BENCH_ARGS)
 
 # What disc pays for K: candidates, calls and seconds; BENCH_ARGS="--prompts 16 --tries 1 4" for a
 # quick look.
 bench-candidates: $(READY)
-	$(BIN)/python -m benchmarks.bench_candidates $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_candidates $(BENCH_ARGS)
 
 # What free text before a constraint costs; BENCH_ARGS="--tokens 16 --repeats 2" for a quick look.
 bench-free: $(READY)
-	$(BIN)/python -m benchmarks.bench_free $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_free $(BENCH_ARGS)
 
 # What a command costs before it does anything, first and later; BENCH_ARGS="--repeats 2" for a quick
 # look.
 bench-start: $(READY)
-	$(BIN)/python -m benchmarks.bench_start $(BENCH_ARGS)
+	$(BIN)/python -m tools.benchmarks.bench_start $(BENCH_ARGS)
 
 # Where the system has no C++ compiler, the package ziglang brings one.
 $(STAMP): pyproject.toml constraints.txt

@@ -272,7 +272,7 @@ def solve(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Solve rows of laws that are known to be normalised, on the host.
 
-    Cost: O(V) a row, below a millisecond for 131,072 events (``benchmarks/drafts``).
+    Cost: O(V) a row, below a millisecond for 131,072 events (``tools/benchmarks/drafts``).
 
     Args:
         draft, target: float64[B, V], rows of sum 1.

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.grammars.fresh_workloads import fresh_workloads
-from benchmarks.grammars.workloads import workloads
 from cdec.core.combine.conjunction import ConjunctionConstraint
 from cdec.core.combine.denial import deny
 from cdec.core.combine.prefill import begin
@@ -27,6 +25,8 @@ from tests.laws.grammar_cases import compiled
 from tests.laws.memory import assert_answers_survive_drops, pieces_of, with_fewer_steps
 from tests.laws.sizes import heavy_or
 from tests.shared import shared_folder
+from tools.benchmarks.grammars.fresh_workloads import fresh_workloads
+from tools.benchmarks.grammars.workloads import workloads
 
 BUDGETS = [0, 1 << 12, 1 << 15, 1 << 18, 1 << 21]
 """Bytes, of which one is drawn."""

@@ -10,7 +10,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from benchmarks.files import read_jsonl
 from cdec.compilers.deep_calls import deep_calls
 from cdec.compilers.schemas.compile import build_schema
 from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
@@ -24,6 +23,7 @@ from cdec.core.schemas.errors import (
 )
 from tests.compilers.schemas.random_schemas import BYTES, program_of, report_of
 from tests.shared import shared_folder
+from tools.benchmarks.files import read_jsonl
 
 # --- Keywords one by one, and where they stand in each other's way: the values left are the
 # valid.

@@ -10,12 +10,12 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from benchmarks.schemas.cases import Case, benchmark, found_wrong, has_cases, official, store
-from benchmarks.schemas.generated import made_up, walked
-from benchmarks.schemas.outcomes import Outcome, outcome_of
 from cdec.core.errors import CdecError
 from tests.laws.grammar_cases import byte_vocabulary
 from tests.laws.sizes import heavy_or
+from tools.benchmarks.schemas.cases import Case, benchmark, found_wrong, has_cases, official, store
+from tools.benchmarks.schemas.generated import made_up, walked
+from tools.benchmarks.schemas.outcomes import Outcome, outcome_of
 
 # --- The shared half of SchemaStore: what compiles is right; what is refused for a limit is
 # known.

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.grammars.workloads import shared_module, workloads
 from cdec.core import Vocabulary
 from cdec.core.constraint import DEAD
 from cdec.data.assets import grammar_path
@@ -20,6 +19,7 @@ from tests.core.grammars.finite_language import accepts, mask_of
 from tests.laws import sessions as laws
 from tests.laws.grammar_cases import byte_vocabulary, compiled
 from tests.shared import shared_folder
+from tools.benchmarks.grammars.workloads import shared_module, workloads
 
 # --- The laws of sessions on the workloads: masks, check and advance agree, nothing is invaded.
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.grammars.fresh_workloads import fresh_workloads
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.artifacts.opened import open_artifact
@@ -42,6 +41,7 @@ from tests.core.grammars.engine.plain_engine import (
 from tests.laws.grammar_cases import byte_vocabulary as stepped_vocabulary
 from tests.laws.grammar_cases import compiled as compiled_to_step
 from tests.laws.sessions import assert_masks_are_steps, assert_masks_are_steps_along, state_masks
+from tools.benchmarks.grammars.fresh_workloads import fresh_workloads
 
 # --- A grammar session at its edges: odd arguments, bytes, descriptions, keys, deep stacks.
 

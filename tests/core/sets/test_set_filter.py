@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks.sets.token_rows import title_rows
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.errors import EmptySetError, FieldError, UsageError
 from cdec.core.mask import allocate_mask
@@ -29,6 +28,7 @@ from tests.laws.sessions import (
     state_masks,
     states_after,
 )
+from tools.benchmarks.sets.token_rows import title_rows
 
 # --- Row filters, deny-lists and candidates: smaller sets made of a compiled one.
 

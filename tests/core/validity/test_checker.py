@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.files import read_jsonl
 from cdec.core.child.judge import Judge, TextChecker
 from cdec.core.child.readers import Language
 from cdec.core.grammars.validity import grammar_language
@@ -28,6 +27,7 @@ from cdec.core.schemas.validity import (
     stored_language,
 )
 from tests.shared import shared_folder
+from tools.benchmarks.files import read_jsonl
 
 # --- Verdicts from a process that can be killed: its limits, its end, what is not tried again.
 

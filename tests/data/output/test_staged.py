@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from campaign.shim import CALLS, Fault, Shim, can_shim
 from cdec.core.errors import CdecError, DataError, FieldError, LockedError, OutputExistsError
 from cdec.data.output.compress import plain_chunks
 from cdec.data.output.terminal import escape_json
 from cdec.data.output.writer import RecordWriter, open_writer, records_path
+from tools.campaign.shim import CALLS, Fault, Shim, can_shim
 
 # --- Outputs that stand in parts while a run goes on: a kill anywhere loses nothing.
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from campaign.scarcity import with_cache_in
 from cdec.compilers import compile_grammar, compile_set
 from cdec.core import Vocabulary
 from cdec.core.errors import (
@@ -30,6 +29,7 @@ from cdec.core.files.cache import CacheFolder
 from cdec.integrations.serving.constraints import ServedConstraints
 from cdec.integrations.serving.settings import ServingLimits, ServingSettings
 from tests.compilers.child.scarce import without_descriptors
+from tools.campaign.scarcity import with_cache_in
 
 CITIES = ["Paris", "Lyon", "Rome", "Bern", "Oslo"]
 

@@ -14,11 +14,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchmarks.rewards.training import arguments, run
 from cdec.core.errors import ModelError, TrustError, UsageError
 from cdec.data.assets import embedded_model_path
 from cdec.samplers.rewards import build_reward
 from tests.laws.rounding import tolerance
+from tools.benchmarks.rewards.training import arguments, run
 
 # --- The classifier reward: labels, batches, long and empty texts, models it refuses.
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.rewards.coverage import DEV, disagreements
 from cdec.core.errors import CdecError, ExtraMissingError, FieldError, RewardError, UsageError
 from cdec.core.sample import Sample
 from cdec.samplers import SAMPLERS, Request, build_reward
@@ -21,6 +20,7 @@ from cdec.samplers.rewards.base import GivenPrompt, Record, Reward
 from cdec.samplers.rewards.coverage import CoverageReward
 from tests.laws import worlds as toys
 from tests.samplers.made import ShareOfA, flat_draft
+from tools.benchmarks.rewards.coverage import DEV, disagreements
 
 # --- Rewards beside any method: samples are scored, not steered; rewards see what texts answer.
 

@@ -21,7 +21,6 @@ import pydantic
 import pytest
 from annotated_types import Predicate
 
-from benchmarks.schemas.random_walks import Walker, walking_vocabulary
 from cdec.compilers import compile_schema, schema_constraint, typed
 from cdec.compilers.schemas.kind import verify_schema
 from cdec.compilers.schemas.typed import kinds
@@ -50,6 +49,7 @@ from tests.compilers.schemas.typed.test_kinds import CASES
 from tests.core.test_core import a_sample
 from tests.laws.grammar_cases import byte_vocabulary
 from tests.laws.sizes import heavy_or
+from tools.benchmarks.schemas.random_walks import Walker, walking_vocabulary
 
 # --- Every text that a type's masks complete is read by the type, and its own texts are allowed.
 

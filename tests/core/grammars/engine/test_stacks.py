@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.grammars.fresh_workloads import fresh_workloads
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.grammars.columns import arrays_from
@@ -31,6 +30,7 @@ from tests.core.grammars.engine.test_grammar_masks import uniform_prefixes
 from tests.core.grammars.finite_language import walk
 from tests.laws.memory import pieces_of, with_fewer_steps
 from tests.laws.sessions import assert_masks_are_steps, state_masks, states_after
+from tools.benchmarks.grammars.fresh_workloads import fresh_workloads
 
 # --- Masks above parser stacks of every height to 400, in grammars whose language is known by
 # hand.
