@@ -60,8 +60,9 @@ def read_csv(reading: Reading, separator: str = ",") -> Iterator[Rows]:
         elif cells is not None:
             stats.blank += 1
         else:
-            yield CsvRows(header, found, numbers, reading.no_header)
-            found, numbers = [], []
+            if found:
+                yield CsvRows(header, found, numbers, reading.no_header)
+                found, numbers = [], []
             if error is None:
                 return
             if lines.is_lost:

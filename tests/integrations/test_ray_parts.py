@@ -246,7 +246,7 @@ def test_a_value_that_an_option_cannot_have_is_an_error_before_any_worker_begins
 def test_a_processor_is_left_to_what_reads_a_dataset(
     monkeypatch: pytest.MonkeyPatch, has: float, given: dict[str, Any], size: int, cpus: float
 ) -> None:
-    monkeypatch.setattr("cdec.integrations.ray.pool.resources", lambda: {"CPU": has})
+    monkeypatch.setattr("cdec.integrations.ray.cluster.resources", lambda: {"CPU": has})
     pool = Pool(**given)
     assert (pool.size(spare=1), pool.cpus_beside(1)) == (size, cpus)
     assert pool.cpus_beside(0) == pool.cpus
@@ -270,7 +270,7 @@ def test_what_a_cluster_has_not_is_refused_where_it_can_never_have_it(
 ) -> None:
     monkeypatch.setattr(capacity, "ray_library", lambda: None)
     monkeypatch.setattr(capacity, "resources", lambda: {"CPU": 2.0})
-    monkeypatch.setattr("cdec.integrations.ray.pool.resources", lambda: {"CPU": 2.0})
+    monkeypatch.setattr("cdec.integrations.ray.cluster.resources", lambda: {"CPU": 2.0})
     monkeypatch.setattr(capacity, "_declared", lambda: declared)
     report = {"autoscaler_report": {"node_type_mapping": types}}
     monkeypatch.setattr(capacity, "_report", lambda: report)
