@@ -1,4 +1,4 @@
-"""What an input names: files, folders, patterns, URLs; as files in their order."""
+"""Places that an input names: files, folders, patterns, URLs; as files in their order."""
 
 from __future__ import annotations
 

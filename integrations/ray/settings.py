@@ -1,4 +1,4 @@
-"""What every worker of a run is told: it must draw what one machine alone would draw."""
+"""Settings of every worker of a run: it must draw what one machine alone would draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the grammars, regular expressions and schemas that records bring are compiled and kept."""
+"""Grammars, regular expressions and schemas that records bring, compiled and kept."""
 
 from __future__ import annotations
 

@@ -35,11 +35,13 @@ LEAST = {
     "lines": 12,
     "starts": 3,
     "grammars": 20,
+    "parquet": 40,
 }
-"""Seeds that are tried however slow the machine is; of mutants 400."""
+"""Seeds that are tried however slow the machine is; of mutants 400, which take a process each if
+they are tables."""
 
 
-@pytest.mark.parametrize("name", [*TARGETS, *LEAST])
+@pytest.mark.parametrize("name", list({**TARGETS, **LEAST}))
 @pytest.mark.share(8)
 def test_a_share_of_the_campaign_finds_nothing(name: str) -> None:
     if name == "kills" and not can_shim():
@@ -78,6 +80,7 @@ def test_every_method_is_killed_and_every_command_that_writes_is_broken() -> Non
     assert {f"faults: {command}" for command in COMMANDS} <= set(ATTACKS)
 
 
+@pytest.mark.slow
 def test_a_crash_and_a_hang_are_counted_and_the_rest_is_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -323,7 +323,7 @@ def test_an_arrow_file_cut_at_any_byte_never_gives_what_it_does_not_hold(
 ) -> None:
     whole = write(tmp_path, kind).read_bytes()
     expected = [record.id for record in records(io.BytesIO(whole))]
-    for length in range(9, len(whole), heavy_or(199, 7)):
+    for length in range(9, len(whole), heavy_or(397, 7)):
         found: list[Any] = []
         try:
             for record in read_prompts(io.BytesIO(whole[:length])):
@@ -342,7 +342,7 @@ def test_a_damaged_table_is_an_error_and_nothing_worse(tmp_path: Path, kind: str
 
     whole = bytearray(write(tmp_path, kind).read_bytes())
     rng = np.random.default_rng(0)
-    for _ in range(heavy_or(12, 150)):
+    for _ in range(heavy_or(6, 150)):
         data = bytearray(whole)
         for at in rng.integers(8, len(data), int(rng.integers(1, 4))):
             data[at] = int(rng.integers(256))
