@@ -12,6 +12,7 @@ from cdec.compilers.grammars.automata.characters import byte_tree, expand
 from cdec.compilers.grammars.automata.terminal import words_automaton as built
 from cdec.compilers.grammars.states import Most, constructed, merge_classes, merged_states
 from cdec.core.errors import LimitError
+from cdec.core.mask import offsets_of
 from cdec.core.native import library
 
 MAX_STATES = 200_000
@@ -75,8 +76,7 @@ class Automaton:
     def accepted(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Say in bool[n] which of n texts, none with surrogates, are in the set."""
         spelled = [text.encode() for text in texts]
-        offsets = np.zeros(len(spelled) + 1, np.int64)
-        np.cumsum([len(text) for text in spelled], out=offsets[1:])
+        offsets = offsets_of([len(text) for text in spelled])
         joined = np.frombuffer(b"".join(spelled), np.uint8)
         found = np.empty(len(spelled), np.bool_)
         library.accepted(self.byte_class, self.rows, self.accepts, joined, offsets, found)

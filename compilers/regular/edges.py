@@ -17,6 +17,7 @@ from cdec.compilers.regular.automaton import (
     smallest,
     too_large,
 )
+from cdec.core.mask import offsets_of
 from cdec.core.native import library
 
 _DTYPES: dict[str, Any] = {
@@ -119,8 +120,7 @@ def with_words(
     Returns:
         Its edges, trimmed; the words' trie is not made smaller. Cost: bytes of the words.
     """
-    begins = np.zeros(len(words) + 1, np.int64)
-    np.cumsum([len(word) for word in words], out=begins[1:])
+    begins = offsets_of([len(word) for word in words])
     texts = np.frombuffer(b"".join(words), np.uint8)
     if ranges is None or labels is None:
         ranges, labels = _no_texts(), np.empty(0, np.int32)

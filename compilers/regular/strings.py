@@ -59,6 +59,7 @@ NO_STRINGS = (LengthInterval(0, nothing()),)
 def pointwise(
     left: tuple[LengthInterval, ...], right: tuple[LengthInterval, ...], combine: Operation
 ) -> tuple[LengthInterval, ...]:
+    """Return what ``combine`` makes of two sets of strings, interval of lengths by interval."""
     if len(left) == len(right) == 1:
         return (LengthInterval(0, combine(left[0].automaton, right[0].automaton)),)
     lows = sorted({interval.low for interval in (*left, *right)})

@@ -18,6 +18,7 @@ from cdec.compilers.schemas.sets.object_cases import ObjectCase, too_many
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable, is_endless
 from cdec.compilers.schemas.sets.shapes import ArrayShape, Goal, ObjectShape, conjunction
 from cdec.core.errors import LimitError
+from cdec.core.mask import offsets_of
 from cdec.core.schemas.program import COLUMNS, REGION_RANK
 
 _INDENTED = 4
@@ -59,8 +60,7 @@ def _edges(states: list[list[tuple[bytes, int]]]) -> Edges:
         edges.sort()
     flat = [edge for edges in states for edge in edges]
     low = np.array([byte[0] for byte, _ in flat], np.uint8)
-    offsets = np.zeros(n + 1, np.int64)
-    np.cumsum([len(edges) for edges in states], out=offsets[1:])
+    offsets = offsets_of([len(edges) for edges in states])
     zeros = np.zeros(n, np.int32)
     return Edges(
         offsets,
@@ -226,9 +226,7 @@ class Columns:
 
 
 def _joined(parts: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    offsets = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum([len(part) for part in parts], out=offsets[1:])
-    return offsets, np.frombuffer(b"".join(parts), np.uint8)
+    return offsets_of([len(part) for part in parts]), np.frombuffer(b"".join(parts), np.uint8)
 
 
 class Emitter:

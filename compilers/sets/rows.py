@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core import mask
 from cdec.core.errors import OutputError
 from cdec.core.files.whole import scratch_folder
 from cdec.core.native import library
@@ -47,9 +48,7 @@ an id length of -1 says that the row's entity has no id."""
 
 def offsets_of(lengths: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return offsets, int64[n + 1], of pieces of these lengths; negative lengths count as 0."""
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(np.maximum(lengths, 0), dtype=np.int64, out=offsets[1:])
-    return offsets
+    return mask.offsets_of(np.maximum(lengths, 0))
 
 
 def picked_offsets(offsets: NDArray[np.int64], picked: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -171,6 +171,7 @@ def _load_module(repository: Repository, placement: dict[str, Any]) -> Any:
 
 
 def load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
+    """Return the tokenizer of a model's repository, or of another place that was named."""
     from transformers import AutoTokenizer
 
     name, arguments = repository.name, repository.arguments
@@ -182,6 +183,12 @@ def load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
 
 
 def resolve_device(device: str) -> str:
+    """Return the torch device that is meant; ``auto`` is the first GPU, or the CPU.
+
+    Raises:
+        UsageError: There is no such kind of device.
+        ModelError: There is no GPU.
+    """
     import torch
 
     if device == "auto":

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
+from cdec.core.mask import offsets_of
 from cdec.core.native import library
 from cdec.samplers.walks.frontier import END, NONE, Step
 
@@ -118,12 +119,10 @@ class _Lists:
     def allowed(self, unconstrained: NDArray[np.int64], missed: NDArray[np.float64]) -> AllowedIds:
         """Return all lists."""
         which, lists, lengths, ids = zip(*self._parts, strict=True) if self._parts else [()] * 4
-        offsets = np.zeros(self._count + 1, np.int64)
-        np.cumsum(_joined(lengths, np.int64), out=offsets[1:])
         return AllowedIds(
             which=_joined(which, np.int64),
             lists=_joined(lists, np.int64),
-            offsets=offsets,
+            offsets=offsets_of(_joined(lengths, np.int64)),
             ids=_joined(ids, np.int32),
             unconstrained=unconstrained,
             missed=missed,

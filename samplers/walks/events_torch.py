@@ -94,6 +94,7 @@ def log_residual(step: Step, nodes: NDArray[np.int64], tokens: NDArray[np.int64]
 
 
 def slices(step: Step) -> list[tuple[int, int]]:
+    """Return ranges of a step's rows whose float64 scores fit the workspace."""
     count = len(step.rows)
     size = max(1, _WORKSPACE_BYTES // (8 * int(step.scores.shape[1])))
     return [(start, min(count, start + size)) for start in range(0, count, size)]

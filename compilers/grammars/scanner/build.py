@@ -34,6 +34,7 @@ from cdec.compilers.grammars.states import (
     merged_states,
 )
 from cdec.core.errors import LimitError
+from cdec.core.mask import offsets_of
 from cdec.core.native import library
 
 
@@ -186,8 +187,7 @@ def _join(
         [numbers.setdefault(column.tobytes(), len(numbers)) for column in columns], np.int32
     )
     bytes_of = np.unique(byte_class, return_index=True)[1]
-    bases = np.zeros(len(deltas) + 1, np.int64)
-    np.cumsum([len(delta) for delta in deltas], out=bases[1:])
+    bases = offsets_of([len(delta) for delta in deltas])
     rows = [
         np.where(to >= 0, to + base, -1)
         for delta, base in zip(deltas, bases.tolist(), strict=False)
@@ -231,8 +231,7 @@ def _construct(
     terminals: Competitors, starts: Sequence[bytes], limits: GrammarLimits
 ) -> Construction:
     """Do the subset construction from some rows of codes int32."""
-    offsets = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum([len(row) // 4 for row in starts], out=offsets[1:])
+    offsets = offsets_of([len(row) // 4 for row in starts])
     codes = np.frombuffer(b"".join(starts), np.int32)
     begun = library.determinise_terminals(terminals, offsets, codes)
     found = constructed(begun, allowed(limits.max_states)._replace(cells=Most().cells))
