@@ -29,12 +29,17 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, LanguageModel]:
-    return {device: load_model("embedded", device=device, dtype="float32") for device in ("cpu", "cuda")}
+    return {
+        device: load_model("embedded", device=device, dtype="float32") for device in ("cpu", "cuda")
+    }
 
 
 @pytest.fixture(scope="module")
 def drafts() -> dict[str, LanguageModel]:
-    return {device: load_model("embedded-draft", device=device, dtype="float32") for device in ("cpu", "cuda")}
+    return {
+        device: load_model("embedded-draft", device=device, dtype="float32")
+        for device in ("cpu", "cuda")
+    }
 
 
 def _constraint(kind: str, model: LanguageModel) -> Constraint:
