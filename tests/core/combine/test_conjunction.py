@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from pathlib import Path
 from typing import Any
 
@@ -270,20 +269,6 @@ def test_masked_draws_say_where_they_ran_into_a_dead_end() -> None:
     law = masked_law()
     assert law[None] > 0.1
     assert g_test(drawn("masked", 4000), law) >= 1e-4
-
-
-def test_disc_draws_follow_the_model_given_both() -> None:
-    probabilities = {
-        row: math.prod(
-            [*(three_letters(row[:i])[t] for i, t in enumerate(row)), three_letters(row)[3]]
-        )
-        for row in COMMON
-    }
-    total = sum(probabilities.values())
-    # With 200 tries a draw that accepts none has probability below (1 - P(S))^200 < 1e-6.
-    assert (1 - total) ** 200 < 1e-6
-    target = {row: mass / total for row, mass in probabilities.items()}
-    assert g_test(drawn("disc", 1500, K=200), target) >= 1e-4
 
 
 # --- Conjunctions with sets: rows kept exactly, forced parts, and sets too large to walk.

@@ -19,7 +19,6 @@ from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
-from cdec.samplers.unconstrained import UnconstrainedSampler
 from tests.core.grammars.finite_language import FiniteLanguage
 from tests.core.sets.set_cases import byte_vocabulary, make_set
 from tests.laws.grammar_cases import byte_vocabulary as letter_vocabulary
@@ -290,16 +289,3 @@ def test_every_text_is_a_member_and_every_tokenisation_is_drawn(options: dict[st
         if not {9, 10} & set(ids) and VOCABULARY.decode(ids) in (b"ab", b"abc")
     }
     assert {tuple(s.token_ids) for s in samples} == spelt
-
-
-def test_unconstrained_texts_are_judged_with_the_prefix() -> None:
-    constraint = healed(b"ab", [b"", b"c"])
-    samples = UnconstrainedSampler().draw(
-        uniform(), constraint, "", n=2000, rng=np.random.default_rng(0), max_new_tokens=4
-    )
-    for sample in samples:
-        whole = VOCABULARY.decode(sample.token_ids)
-        is_member = sample.finish_reason == "complete" and whole in (b"ab", b"abc")
-        assert sample.valid is is_member
-        assert sample.text == whole.removeprefix(b"ab").decode()
-    assert any(sample.valid for sample in samples)

@@ -65,8 +65,9 @@ class Pair:
 
     def following(self, prefix: Row) -> list[int]:
         """Return the tokens that the set allows next, sorted; the length limit left aside."""
+        vocabulary = self.toy.vocabulary
         if not self.is_masked:
-            return [*ORDINARY, PADDING]
+            return [t for t in range(vocabulary.width) if t not in vocabulary.eos_token_ids]
         n = len(prefix)
         return sorted({row[n] for row in self.toy.members if row[:n] == prefix and len(row) > n})
 
@@ -85,7 +86,7 @@ class Pair:
             tokens = []
         found = {token: float(probabilities[token]) for token in tokens}
         if self.is_member(prefix):
-            found[END] = sum(float(probabilities[end]) for end in ENDS)
+            found[END] = sum(float(probabilities[end]) for end in self.toy.vocabulary.eos_token_ids)
         return {event: p for event, p in found.items() if p > 0}
 
     def target_law(self, prefix: Row) -> tuple[Law, float]:

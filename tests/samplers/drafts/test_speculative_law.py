@@ -27,9 +27,8 @@ from tests.laws.worlds import Row
 from tests.samplers.drafts.draft_laws import DRAWS, Rounds, drawn, hasten, p_value
 from tests.samplers.drafts.draft_toys import ENDS, PADDING, Law, Pair, made_pair, pairs, random_law
 from tests.samplers.drafts.test_drafts_torch import LIMITS, numbers_for, opened_step, proposals
-from tests.samplers.enumeration import log_prob, masked, mass
+from tests.samplers.enumeration import masked
 from tests.samplers.keyed import keyed
-from tests.samplers.raw_means import watched
 
 # --- Speculative decoding draws from the masked target, whatever the draft; weights are exact.
 
@@ -139,33 +138,6 @@ def test_long_texts_use_their_numbers_as_masked_does(kind: str) -> None:
     assert ours.outcomes == drawn(MaskedSampler(), pair, 5).outcomes
     assert max(len(row) for row, _ in ours.outcomes) == 140
     assert 0 < np.mean(ours.fields["acceptance_rate"]) < 1
-
-
-@pytest.mark.parametrize("name", ["set", "set that ends texts", "set, short limit"])
-def test_weights_and_probabilities_are_exact(name: str) -> None:
-    pair = PAIRS[name]
-    exact = masked(pair.toy, pair.limit)
-    draws = drawn(model_sampler(pair, gamma=2), pair, 3000)
-    seen = set()
-    for (row, reason), weight, log_p in zip(
-        draws.outcomes, draws.log_weight, draws.log_p, strict=True
-    ):
-        if reason != "complete":
-            assert math.isnan(weight)
-            continue
-        seen.add(row)
-        assert weight == pytest.approx(math.log(exact.x[row]), abs=1e-12)
-        assert log_p == pytest.approx(log_prob(pair.toy, row), abs=1e-12)
-    assert len(seen) >= 3
-
-
-def test_the_mean_weight_is_the_mass_of_the_set() -> None:
-    pair = PAIRS["set, dense"]
-    with watched() as estimates:
-        draws = drawn(model_sampler(pair, gamma=3), pair, 20_000)
-    weights = np.nan_to_num(np.exp(draws.log_weight))
-    assert abs(weights.mean() - mass(pair.toy)) <= 4 * weights.std() / math.sqrt(len(weights))
-    assert estimates[0].log_mean == pytest.approx(math.log(weights.mean()), abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["model", "greedy model", "counts", "prompt-lookup"])

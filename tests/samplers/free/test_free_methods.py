@@ -20,8 +20,6 @@ from tests.laws.gtest import g_test
 from tests.laws.worlds import Row, Toy
 from tests.samplers import enumeration
 from tests.samplers.drafts.draft_laws import Rounds
-from tests.samplers.drafts.draft_toys import END as ENDED
-from tests.samplers.drafts.draft_toys import Law as EventLaw
 from tests.samplers.drafts.draft_toys import Pair
 from tests.samplers.free.test_free_law import drawn, joint
 from tests.samplers.free.two_stage import SET_WORLD, WORLD, World
@@ -68,20 +66,9 @@ def samples_of(method: str, world: World, n: int, limit: int = LIMIT, **options:
     return samples
 
 
-class ToyPair(Pair):
-    """A pair over the tokens of a world, whose last one ends texts."""
-
-    def masses(self, prefix: Row, probabilities: Any) -> EventLaw:
-        following = [] if len(prefix) >= self.longest else self.following(prefix)
-        found = {token: float(probabilities[token]) for token in following}
-        if self.is_member(prefix):
-            found[ENDED] = float(probabilities[-1])
-        return found
-
-
 def mentored(nats: float) -> Callable[[World, Row, Toy, int], dict[Row | None, float]]:
     def law(world: World, free: Row, toy: Toy, limit: int) -> dict[Row | None, float]:
-        pair = ToyPair(toy, lambda prefix: DRAFT.probabilities((*free, *prefix)), limit=limit)
+        pair = Pair(toy, lambda prefix: DRAFT.probabilities((*free, *prefix)), limit=limit)
         found: dict[Row | None, float] = {}
         for (row, reason), p in Rounds(pair, pair.draft_law, 2, nats).law().items():
             key = row if reason == "complete" else None

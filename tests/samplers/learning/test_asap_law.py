@@ -83,19 +83,6 @@ def test_divergence_of_the_next_candidate_falls_along_the_designs_curve(name: st
             assert abs(found.mean() - mean) <= slack + 5e-4, after
 
 
-@pytest.mark.share(1)
-@pytest.mark.parametrize("name", MAKE)
-def test_the_first_draw_is_masked_decoding(name: str) -> None:
-    toy = MAKE[name]()
-    drawn = [samples[0] for samples in records(toy, "asap", 3000, 1, burn_in=0)]
-    assert g_test(rows_of(drawn), masked(toy).law) >= 1e-4
-    for sample in drawn[:50]:
-        x = masked(toy).x[tuple(sample.token_ids)]
-        assert sample.log_weight == pytest.approx(math.log(x), abs=1e-9)
-        assert sample.log_candidate_weight == sample.log_weight
-        assert (sample.method, sample.exactness) == ("asap", "asymptotic")
-
-
 @pytest.mark.parametrize("after", [1, 4, 12])
 @pytest.mark.parametrize("name", MAKE)
 def test_the_next_round_follows_the_law_that_the_tree_gives(name: str, after: int) -> None:
@@ -107,21 +94,6 @@ def test_the_next_round_follows_the_law_that_the_tree_gives(name: str, after: in
         assert divergence(law, masked(toy).law) > 0.01
         (drawn,) = rounds_of_all(batch, rounds, 20_000)
         assert g_test((path_of(drawn, row) for row in range(20_000)), law) >= 1e-4
-
-
-@pytest.mark.share(1)
-@pytest.mark.parametrize(("round_size", "n"), [(1, 2000), (16, 20_000)])
-@pytest.mark.parametrize(("name", "burn_in"), [("A", 400), ("B", 150)])
-def test_draws_from_a_closed_tree_follow_q(
-    name: str, burn_in: int, round_size: int, n: int
-) -> None:
-    toy = MAKE[name]()
-    (samples,) = records(toy, "asap", 1, n, seed=3, burn_in=burn_in, round=round_size)
-    assert g_test(rows_of(samples), target(toy)) >= 1e-4
-    last = samples[-1]
-    assert last.log_weight == pytest.approx(math.log(mass(toy)), abs=1e-9)
-    for side in ("lower", "upper"):
-        assert last.diagnostics[f"log_mass_{side}"] == pytest.approx(math.log(mass(toy)), abs=1e-9)
 
 
 @pytest.mark.slow

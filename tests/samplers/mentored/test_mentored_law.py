@@ -33,10 +33,8 @@ from tests.samplers.drafts.draft_toys import (
     random_law,
     warped,
 )
-from tests.samplers.enumeration import mass
 from tests.samplers.mentored.mentored_checks import DRAFT, LIMITS, TARGET, Law, kl, wide_pairs
 from tests.samplers.mentored.mentored_checks import random_law as random_rows
-from tests.samplers.raw_means import watched
 
 # --- Mentored decoding draws from pi where it drafts and from the masked target where it does
 # not.
@@ -160,19 +158,6 @@ def test_no_limit_never_leaves_the_set_or_the_targets_support(name: str) -> None
     possible = Rounds(pair, lambda prefix: None).law()
     assert set(draws.outcomes) <= set(possible)
     assert {row for row, reason in draws.outcomes if reason == "complete"} <= set(pair.toy.members)
-
-
-@pytest.mark.parametrize("nats", [0.05, 1.0])
-def test_the_mean_weight_is_the_mass_of_the_set(
-    nats: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pair = PAIRS["set, dense"]
-    hasten(monkeypatch, 9)
-    with watched() as estimates:
-        draws = drawn(model_sampler(pair, gamma=2, divergence=nats), pair, 20_000)
-    weights = np.nan_to_num(np.exp(draws.log_weight))
-    assert abs(weights.mean() - mass(pair.toy)) <= 4 * weights.std() / math.sqrt(len(weights))
-    assert estimates[0].log_mean == pytest.approx(math.log(weights.mean()), abs=1e-12)
 
 
 def relative_entropy(pair: Pair, rounds: Rounds) -> float:

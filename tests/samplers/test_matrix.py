@@ -1,0 +1,463 @@
+"""Laws of drawing: every method under every kind of constraint, against enumeration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cdec.compilers import grammar_constraint, regex_constraint, schema_constraint
+from cdec.core.combine.conjunction import conjoin
+from cdec.core.combine.denial import deny
+from cdec.core.combine.healing import HealedConstraint
+from cdec.core.combine.prefill import begin
+from cdec.core.combine.tagged import StartedConstraint, TaggedConstraint
+from cdec.core.constraint import Constraint
+from cdec.core.models.tabular import TabularModel
+from cdec.core.sample import Sample
+from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.samplers import Request
+from cdec.samplers.base import Sampler
+from cdec.samplers.registry import METHODS, SAMPLERS
+from tests.laws.gtest import g_test
+from tests.laws.sizes import heavy_or
+from tests.laws.worlds import Row, Toy
+from tests.samplers import enumeration
+from tests.samplers.drafts.draft_laws import Rounds
+from tests.samplers.drafts.draft_toys import Pair
+from tests.samplers.learning.aligned_reference import Memory, Rules
+from tests.samplers.lookahead import lookahead_reference as lookahead
+from tests.samplers.smc_laws import smc
+
+# --- One model, its draft, and a constraint of each kind with all of its token sequences.
+
+PIECES = (b"a", b"b", b"ab", b'"', b'"a')
+ENDS = (5, 6)
+VOCABULARY = Vocabulary([*PIECES, b"", b""], eos_token_ids=ENDS, special_token_ids=ENDS)
+TEXTS = (b"a", b"ab", b"abb", b"ba", b"b")
+REGEX = "a(bb?)?|ba|b"
+DRAWS = heavy_or(200, 5000)
+"""Records of one draw each; three of a method without chance."""
+
+
+def law_of(seed: int) -> Callable[[Row], NDArray[np.float64]]:
+    """Return random probabilities by prefix, an eighth of those of tokens zero."""
+
+    @cache
+    def probabilities(prefix: Row) -> NDArray[np.float64]:
+        own = np.random.default_rng([seed, *prefix])
+        weights = own.exponential(size=VOCABULARY.width) + 0.05
+        weights[list(ENDS)] *= 2.0
+        weights[:5][own.random(5) < 0.125] = 0.0
+        return np.asarray(weights / weights.sum())
+
+    return probabilities
+
+
+TARGET, DRAFT = law_of(51), law_of(4)
+AHEAD = {"branch": 3, "depth": 2}
+
+
+def score(text: str) -> float:
+    return text.count("b") / 2
+
+
+def spellings(text: bytes) -> Iterator[Row]:
+    """Yield every sequence of tokens with these bytes."""
+    if not text:
+        yield ()
+    for token, piece in enumerate(PIECES):
+        if text.startswith(piece):
+            yield from ((token, *rest) for rest in spellings(text[len(piece) :]))
+
+
+@dataclass(frozen=True)
+class World:
+    """A constraint, None for none, and what it allows, spelt out.
+
+    Attributes:
+        rows: Token sequences of all members. limit: Most tokens of a text.
+        ends_itself: Whether members end without an end id.
+    """
+
+    make: Callable[[], Constraint] | None
+    rows: tuple[Row, ...]
+    limit: int
+    ends_itself: bool = False
+    _kept: list[Constraint] = field(default_factory=list)
+
+    @property
+    def constraint(self) -> Constraint | None:
+        """The constraint, made once."""
+        if self.make is not None and not self._kept:
+            self._kept.append(self.make())
+        return self._kept[0] if self._kept else None
+
+    @property
+    def toy(self) -> Toy:
+        """The model and the members."""
+        return Toy(VOCABULARY, TARGET, list(self.rows), self.ends_itself)
+
+    @property
+    def fitting(self) -> Toy:
+        """The model and the members within the limit."""
+        rows = [row for row in self.rows if len(row) <= self.limit]
+        return Toy(VOCABULARY, TARGET, rows, self.ends_itself)
+
+    @property
+    def pair(self) -> Pair:
+        """With the draft."""
+        return Pair(self.toy, DRAFT, self.make is not None, self.limit)
+
+    def ahead(self, *, is_drafted: bool) -> lookahead.World:
+        """With the reward, and perhaps the draft."""
+        members = None if self.make is None else set(self.rows)
+        draft = DRAFT if is_drafted else None
+        return lookahead.World(self.toy, members, self.limit, score, draft, **AHEAD)
+
+
+def world(
+    make: Callable[[], Constraint] | None,
+    texts: tuple[bytes, ...] = TEXTS,
+    *,
+    ends: tuple[Row, ...] = ((),),
+    limit: int | None = None,
+) -> World:
+    """Return the world of a constraint whose members have these texts, by any tokens."""
+    rows = tuple(sorted((*row, *end) for text in texts for row in spellings(text) for end in ends))
+    return World(make, rows, limit or max(map(len, rows)), ends != ((),))
+
+
+def regex() -> Constraint:
+    return regex_constraint(REGEX, VOCABULARY)
+
+
+SET_ROWS = ((0,), (0, 1), (2,), (2, 1), (1, 0), (3, 3, 1))
+KINDS: Mapping[str, World] = {
+    "set": World(lambda: Toy(VOCABULARY, TARGET, list(SET_ROWS)).constraint, SET_ROWS, 3),
+    "set, short limit": World(lambda: KINDS["set"].toy.constraint, SET_ROWS, 2),
+    "regex": world(regex),
+    "grammar": world(lambda: grammar_constraint('start: "a" ("b" "b"?)? | "ba" | "b"', VOCABULARY)),
+    "schema": world(
+        lambda: schema_constraint('{"enum": ["a", "ab", "b"]}', VOCABULARY),
+        (b'"a"', b'"ab"', b'"b"'),
+    ),
+    "conjunction": world(
+        lambda: conjoin(
+            regex_constraint("[ab]{1,2}|abb|aaa", VOCABULARY),
+            regex_constraint(f"{REGEX}|bba", VOCABULARY),
+        )
+    ),
+    "denial": world(lambda: deny(regex_constraint(f"{REGEX}|aa|bb", VOCABULARY), [b"aa", b"bb"])),
+    "healed": world(lambda: HealedConstraint(regex(), b"a"), tuple(b"a" + text for text in TEXTS)),
+    "begun": world(lambda: begin(regex(), "ab", into_prompt=False), (b"ab", b"abb")),
+    "started": world(lambda: StartedConstraint(regex(), b"a"), (b"", b"b", b"bb")),
+    "tagged": world(lambda: TaggedConstraint(regex(), b'"', b"<"), ends=((3,), (4,))),
+    "none": World(None, ((),), 2),
+}
+
+# --- What each method draws in a world, enumerated.
+
+Law = dict[Any, float]
+"""Of (row, finish reason); of a member's row, or None for all else, where reasons are left open."""
+
+
+def by_reason(world: World) -> Law:
+    """Return the law of masked decoding, or of the model where nothing is masked."""
+    return dict(Rounds(world.pair, lambda prefix: None).law())
+
+
+def unmasked(world: World) -> Law:
+    """Return the law of the model alone; a member that ends itself ends here, too."""
+    law, walks = Law(), [((), 1.0)]
+    while walks:
+        prefix, p = walks.pop()
+        if world.ends_itself and prefix in world.rows:
+            law[prefix, "complete"] = p
+            continue
+        given = TARGET(prefix)
+        law[prefix, "complete"] = p * float(given[list(ENDS)].sum())
+        on = [((*prefix, token), p * float(given[token])) for token in range(len(PIECES))]
+        if len(prefix) < world.limit:
+            walks += on
+        else:
+            law[prefix, "length"] = sum(share for _, share in on)
+    return law
+
+
+def masked(world: World) -> Law:
+    return dict(enumeration.masked(world.toy, world.limit).law)
+
+
+def target(world: World) -> Law:
+    return dict(enumeration.target(world.fitting))
+
+
+def disc(world: World) -> Law:
+    return dict(enumeration.disc(world.toy, 2, limit=world.limit))
+
+
+def recycled(world: World) -> Law:
+    return dict(enumeration.disc(world.toy, 2, recycle=True, limit=world.limit))
+
+
+def candidates(rules: Rules) -> Iterator[tuple[Row, float]]:
+    """Yield where the first candidate of a record may end, and how probable that is."""
+    walks: list[tuple[Row, float]] = [((), 1.0)]
+    while walks:
+        prefix, p = walks.pop()
+        is_over = rules.has_ended(prefix) or rules.is_cut(prefix)
+        events = {} if is_over else rules.events(prefix)
+        if not events:
+            yield prefix, p
+        for event, mass in events.items():
+            share = p * mass / sum(events.values())
+            if event < 0:
+                yield prefix, share
+            else:
+                walks.append(((*prefix, event), share))
+
+
+def asap(world: World) -> Law:
+    """Return the law of the second candidate, the first having taught the tree."""
+    rules, law = Rules(world.toy, world.limit), Law()
+    for prefix, p in candidates(rules):
+        memory = Memory(rules)
+        memory.learn([prefix])
+        for row, q in memory.law().items():
+            law[row] = law.get(row, 0.0) + p * q
+    return law
+
+
+def smc2(world: World) -> Law:
+    law = Law()
+    for (row, evidence, _), p in smc(world.toy, 2, 0.5, world.limit).items():
+        key = row if evidence > 0 else None
+        law[key] = law.get(key, 0.0) + p
+    return law
+
+
+def mentored(world: World) -> Law:
+    return dict(Rounds(world.pair, world.pair.draft_law, 2, 0.3).law())
+
+
+def greedy(world: World) -> Law:
+    ahead, text = world.ahead(is_drafted=False), lookahead.Text()
+    while True:
+        ranked = ahead.ranked(TARGET, text.tokens)
+        if not ahead.take(text, ranked[0][0] if ranked else None):
+            return {(text.tokens, text.finish): 1.0}
+
+
+def cdlh(world: World) -> Law:
+    text = lookahead.cdlh(world.ahead(is_drafted=False))
+    return {(text.tokens, text.finish): 1.0}
+
+
+def approximate(world: World) -> Law:
+    text = lookahead.cdlh(world.ahead(is_drafted=True))
+    return {(text.tokens, text.finish): 1.0}
+
+
+def cdsl(world: World) -> Law:
+    return dict(lookahead.law_of_cdsl(world.ahead(is_drafted=True), lookahead.Options()))
+
+
+@dataclass(frozen=True)
+class How:
+    """How a method is asked, and what its records must be.
+
+    Attributes:
+        law: Of a draw; None where draws are the most probable members in order.
+        options: Beside a draft and a reward, where it needs them.
+        log_weight: Of a complete row, from its weight under masked decoding.
+        has_mass: Whether records estimate P(S) without bias; with a bracket where they are masked.
+    """
+
+    exactness: str
+    law: Callable[[World], Law] | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    log_weight: Callable[[Sample, float], float | None] | None = None
+    has_mass: bool = False
+
+
+def accepted(sample: Sample, log_x: float) -> float | None:
+    assert sample.log_candidate_weight == pytest.approx(log_x, abs=1e-9)
+    return 0.0 if sample.diagnostics["accepted"] else None
+
+
+def no_weight(sample: Sample, log_x: float) -> None:
+    return None
+
+
+def weight_of_candidates(sample: Sample, log_x: float) -> float:
+    return log_x
+
+
+HOWS: Mapping[str, How] = {
+    "unconstrained": How("exact", unmasked, has_mass=True),
+    "greedy": How("heuristic", greedy, log_weight=no_weight),
+    "masked": How("biased", masked, {}, weight_of_candidates, has_mass=True),
+    "beam": How("heuristic", None, {"beams": 16}, no_weight),
+    "disc": How("asymptotic", disc, {"K": 2}, accepted, has_mass=True),
+    "disc, recycled": How(
+        "asymptotic", recycled, {"K": 2, "recycle": True}, accepted, has_mass=True
+    ),
+    "asap": How("asymptotic", asap, {"burn_in": 1, "round": 1}, has_mass=True),
+    "exact": How("exact", target, {"fallback": "none"}, lambda *_: 0.0, has_mass=True),
+    "exact, aborting": How(
+        "exact", target, {"fallback": "none", "abort": True}, lambda *_: 0.0, has_mass=True
+    ),
+    "smc": How("asymptotic", smc2, {"particles": 2}, has_mass=True),
+    "topn": How("exact", None, {}, no_weight),
+    "speculative": How("biased", by_reason, {"gamma": 2}, weight_of_candidates, has_mass=True),
+    "mentored": How("divergence", mentored, {"gamma": 2, "divergence": 0.3}, has_mass=True),
+    "cdlh": How("heuristic", cdlh, AHEAD, no_weight),
+    "cdlh-approx": How("heuristic", approximate, AHEAD, no_weight),
+    "cdsl": How("heuristic", cdsl, {"verify": "speculative", **AHEAD}, no_weight),
+}
+"""Every method, some with an option that changes the law."""
+
+CELLS = [
+    (how, kind)
+    for how in HOWS
+    for kind in KINDS
+    if kind != "none" or not METHODS[how.partition(",")[0]].needs_constraint
+]
+EACH = pytest.mark.parametrize(("how", "kind"), CELLS)
+
+
+def test_every_method_has_a_row() -> None:
+    assert {how.partition(",")[0] for how in HOWS} == set(METHODS)
+
+
+def sampler_of(how: str) -> Sampler:
+    method = METHODS[how.partition(",")[0]]
+    options = dict(HOWS[how].options)
+    if method.needs_draft:
+        options["draft"] = TabularModel(DRAFT, VOCABULARY)
+    if method.needs_reward:
+        options["reward"] = lookahead.TextReward(lambda text, _: score(text))
+    return SAMPLERS[method.name](**options)
+
+
+def request_of(kind: str, seeds: range) -> Request:
+    limit = KINDS[kind].limit
+    return Request([0], KINDS[kind].constraint, seeds, max_new_tokens=limit, id=kind)
+
+
+def draws_of(how: str, requests: list[Request]) -> list[list[Sample]]:
+    found = sampler_of(how).draw_batch(TabularModel(TARGET, VOCABULARY), requests)
+    assert all(isinstance(samples, list) for samples in found), found
+    return found  # type: ignore[return-value]
+
+
+@cache
+def drawn(how: str, kind: str) -> list[Sample]:
+    """Return the draws of many records, one each; of one where they are a ranking."""
+    if HOWS[how].law is None:
+        return draws_of(how, [request_of(kind, range(len(KINDS[kind].rows)))])[0]
+    records = DRAWS if len(law(how, kind)) > 1 else 3
+    requests = [request_of(kind, range(seed, seed + 1)) for seed in range(records)]
+    return [samples[0] for samples in draws_of(how, requests)]
+
+
+@cache
+def law(how: str, kind: str) -> Law:
+    found = HOWS[how].law
+    assert found is not None
+    return found(KINDS[kind])
+
+
+# --- The laws.
+
+
+def is_masked(how: str) -> bool:
+    return METHODS[how.partition(",")[0]].masks
+
+
+def log_p(row: Row, world: World) -> float:
+    """Return log P of a text, with its end where the constraint does not end it."""
+    toy = Toy(VOCABULARY, TARGET, list(world.rows), world.ends_itself and row in world.rows)
+    return enumeration.log_prob(toy, row)
+
+
+@EACH
+def test_draws_have_the_enumerated_law(how: str, kind: str) -> None:
+    samples, world = drawn(how, kind), KINDS[kind]
+    ends = [(tuple(sample.token_ids), sample.finish_reason) for sample in samples]
+    if HOWS[how].law is None:
+        ranked = sorted(world.fitting.members, key=lambda row: -log_p(row, world))
+        possible = [(row, "complete") for row in ranked if log_p(row, world) > -math.inf]
+        assert ends[: len(possible)] == possible
+        assert {reason for _, reason in ends[len(possible) :]} <= {"dead_end", "length"}
+        return
+    expected = law(how, kind)
+    outcomes: list[Any] = list(ends)
+    if not any(isinstance(key, tuple) and isinstance(key[-1:][0], str) for key in expected if key):
+        outcomes = [row if reason == "complete" else None for row, reason in ends]
+    assert math.fsum(expected.values()) == pytest.approx(1.0)
+    # Of 200 cells a correct sampler fails in one of 50 choices of seeds.
+    assert g_test(outcomes, expected) >= 1e-4
+
+
+@EACH
+def test_texts_are_members_with_their_probabilities_and_weights(how: str, kind: str) -> None:
+    world, own = KINDS[kind], HOWS[how]
+    members, x = set(world.rows), enumeration.masked(world.toy, world.limit).x
+    texts = {VOCABULARY.decode(row) for row in members}
+    for sample in drawn(how, kind):
+        assert sample.exactness == own.exactness
+        row = tuple(sample.token_ids)
+        if sample.finish_reason != "complete":
+            assert sample.log_weight is None and not sample.valid
+            continue
+        assert sample.logprob == pytest.approx(log_p(row, world), abs=1e-9)
+        if world.constraint is None:
+            assert sample.valid is None
+            continue
+        # Where nothing is masked, a member of a set may come in other tokens.
+        assert sample.valid is (VOCABULARY.decode(row) in texts)
+        assert row in members or not is_masked(how)
+        if sample.valid:
+            assert sample.text == world.constraint.member_text(row).decode()
+        if own.log_weight is not None:
+            expected = own.log_weight(sample, math.log(x[row]))
+            assert sample.log_weight == pytest.approx(expected, abs=1e-9)
+
+
+MASSES = [cell for cell in CELLS if HOWS[cell[0]].has_mass and cell[1] != "none"]
+
+
+@pytest.mark.parametrize(("how", "kind"), MASSES)
+def test_masses_are_unbiased_and_bracketed(how: str, kind: str) -> None:
+    world, records = KINDS[kind], drawn(how, kind)
+    truth = enumeration.mass(world.fitting)
+    estimates = [record.diagnostics["log_mass_unclipped"] for record in records]
+    masses = np.array([0.0 if each is None else math.exp(each) for each in estimates])
+    # Four standard errors: once in 16,000 runs, and seeds are fixed.
+    assert abs(masses.mean() - truth) <= 4 * masses.std() / math.sqrt(len(masses)) + 1e-12
+    for record in records if is_masked(how) else ():
+        fields = record.diagnostics
+        assert math.exp(fields["log_mass_lower"] or -math.inf) <= truth * (1 + 1e-9)
+        assert math.exp(fields["log_mass_upper"]) >= truth * (1 - 1e-9)
+        if record.finish_reason == "complete":
+            q = math.exp(log_p(tuple(record.token_ids), world)) / truth
+            assert fields["probability_lower"] <= q * (1 + 1e-9)
+            assert fields["probability_upper"] >= q * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_records_of_a_batch_are_what_they_are_alone(how: str) -> None:
+    kinds = [kind for each, kind in CELLS if each == how]
+    requests = [request_of(kind, range(7, 10)) for kind in kinds]
+    together = draws_of(how, requests)
+    for request, samples in zip(requests, together, strict=True):
+        (alone,) = draws_of(how, [request])
+        assert [sample.to_json() for sample in samples] == [sample.to_json() for sample in alone]
