@@ -11,7 +11,7 @@ from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.method import Method
 from cdec.samplers.registry import METHODS
-from cdec.samplers.search.beam_search import beam_search
+from cdec.samplers.search.beam_search import Ranking, beam_search
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
 
@@ -47,9 +47,7 @@ class BeamSampler(Sampler):
             batch,
             requests,
             np.zeros(len(requests), np.int64),
-            beams=self.beams,
-            keep=most,
-            length_penalty=self.length_penalty,
+            Ranking(self.beams, most, self.length_penalty),
         )
         group = np.searchsorted(requests, batch.draw_request)
         chosen = found.take(group * most + batch.draw_index)

@@ -227,13 +227,13 @@ class DiscSampler(Sampler):
         if self.beams is None:
             return draw_candidates(batch, draws, uniforms, self.top_m, log_floor)
         walks = np.repeat(draws, len(uniforms) // len(draws))
-        from cdec.samplers.search.beam_search import beam_search
+        from cdec.samplers.search.beam_search import Ranking, beam_search
 
         return beam_search(
             batch,
             batch.draw_request[walks],
             batch.draw_index[walks],
-            beams=self.beams,
+            Ranking(self.beams),
             uniforms=uniforms,
             top_m=self.top_m,
         )

@@ -27,6 +27,9 @@ BUDGETS: dict[str, tuple[int, int]] = {
 }
 """Files and lines that a reader of a module opens at most, types included: may only shrink."""
 
+PARAMETERS, WIDE_FUNCTIONS = 6, 29
+"""How many functions take more parameters than that, ``self`` not counted: may only fall."""
+
 LONG_FUNCTIONS: dict[str, int] = {}
 """Functions with more lines of code than the limit, and how many: these may only shrink."""
 
@@ -66,6 +69,16 @@ def test_functions_are_short(house: House) -> None:
     assert beyond(sizes, LINES_A_FUNCTION) == LONG_FUNCTIONS
 
 
+def test_few_functions_take_many_parameters(house: House) -> None:
+    wide = [
+        f"{place(house, path)}:{function.name}"
+        for path in house.files.values()
+        for function in functions(parse(path))
+        if parameters(function) > PARAMETERS
+    ]
+    assert len(wide) <= WIDE_FUNCTIONS, wide
+
+
 def test_circles_through_types_and_functions_are_found(tmp_path: Path) -> None:
     room = tmp_path / "core"
     room.mkdir()
@@ -101,6 +114,13 @@ def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
+
+
+def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return how many parameters a function names, without what it is called on."""
+    given = node.args
+    names = [argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
 
 
 def code_lines(node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -19,9 +19,17 @@ from cdec.cli.frame.declaration import (
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.options import shared
 from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
+from cdec.compilers.cache import CacheLimits
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import MAX_WHITESPACE
-from cdec.compilers.schemas.options import Escapes, Formats, NumberRange, PropertyOrder, Whitespace
+from cdec.compilers.schemas.options import (
+    Escapes,
+    Formats,
+    NumberRange,
+    PropertyOrder,
+    SchemaOptions,
+    Whitespace,
+)
 from cdec.core.errors import UsageError
 from cdec.core.grammars.blanks import MAX_RUN
 from cdec.integrations.records.sources import RecordSources
@@ -134,12 +142,13 @@ def record_sources(options: RecordSourceOptions | None = None) -> RecordSources:
         UsageError: A value out of bounds.
     """
     options = options or RecordSourceOptions()
+    max_whitespace = parse_whitespace(options.grammars)
+    kept_bytes = shared.parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1
     return RecordSources.of(
         grammar_limits=options.grammars.grammar_limits,
-        max_whitespace=parse_whitespace(options.grammars),
-        **vars(options.schemas),
-        kept=options.grammar_cache,
-        kept_bytes=shared.parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1,
+        schemas=SchemaOptions(**vars(options.schemas)),
+        max_whitespace=max_whitespace,
+        kept=CacheLimits(options.grammar_cache, kept_bytes),
     )
 
 

@@ -17,14 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import Grammar, Terminal
-from cdec.compilers.grammars.scanner.competition import Contexts
 from cdec.core.grammars.columns import COLUMNS, arrays_from, no_automaton, no_indents, no_loops
 from cdec.core.grammars.session import Engine
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.options import GrammarReport
     from cdec.compilers.grammars.parser.tables import ParseTables
-    from cdec.compilers.grammars.scanner.build import Scanner
+    from cdec.compilers.grammars.scanner.build import Parts
     from cdec.core.tokens.vocabulary import Vocabulary
 
 _MOST_BYTES = 24 << 20
@@ -219,22 +218,19 @@ def _takes(arrays: Any) -> NDArray[np.bool_]:
 
 
 def assemble_grammar(
-    grammar: Grammar,
-    contexts: Contexts,
-    scanner: Scanner,
-    tables: ParseTables,
+    made: Parts,
     trees: Mapping[str, NDArray[Any]],
     vocabulary: Vocabulary,
     indents: Mapping[str, NDArray[np.int32]],
 ) -> dict[str, NDArray[Any]]:
     """Return all columns of a grammar artifact, flat and of the types that ``COLUMNS`` names."""
-    ignored = np.zeros(len(grammar.terminals), np.int32)
-    ignored[sorted(grammar.ignored)] = 1
-    parts: dict[str, Any] = {name: getattr(scanner, name) for name in _SCANNER}
-    parts |= {name: getattr(tables, name) for name in _TABLES}
+    ignored = np.zeros(len(made.grammar.terminals), np.int32)
+    ignored[sorted(made.grammar.ignored)] = 1
+    parts: dict[str, Any] = {name: getattr(made.scanner, name) for name in _SCANNER}
+    parts |= {name: getattr(made.tables, name) for name in _TABLES}
     parts |= {
-        "lr_context": contexts.of_state,
-        "terminal_context": contexts.of_terminal,
+        "lr_context": made.contexts.of_state,
+        "terminal_context": made.contexts.of_terminal,
         "ignored": ignored,
         "vocabulary_offsets": vocabulary.byte_offsets,
         "vocabulary_bytes": vocabulary.flat_bytes,

@@ -262,9 +262,7 @@ def _build(
             same_tree=laid.same_tree,
             copies=made.scanner.copies,
         )
-    arrays = assemble_grammar(
-        made.grammar, made.contexts, made.scanner, made.tables, trees, vocabulary, laid.columns
-    )
+    arrays = assemble_grammar(made, trees, vocabulary, laid.columns)
     with clock.phase("masks"):
         # What blocks are open decides masks with an indenter, and they are many.
         steps = 0 if options.indenter else options.precompute

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.characters import (
     Atoms,
@@ -16,7 +15,12 @@ from cdec.compilers.grammars.automata.characters import (
     expand,
     partition,
 )
-from cdec.compilers.grammars.automata.determinise import Followers, determinise_looking, subsets
+from cdec.compilers.grammars.automata.determinise import (
+    CharacterAutomaton,
+    Followers,
+    determinise_looking,
+    subsets,
+)
 from cdec.compilers.grammars.automata.pattern_checks import (
     parse_pattern,
     shortened,
@@ -67,18 +71,18 @@ def pattern_automaton(pattern: str, search: bool = True) -> Automaton:
             program.reads[program.looks[node].body] = program.reads[ends]
     atoms = partition(program.charsets)
     if all(kinds.values()):
-        delta, accepting = _determinised(program, atoms, kinds, ends, terminal)
+        found = _determinised(program, atoms, kinds, ends)
     else:
-        found, _ = determinise_looking(
-            program, atoms, whole=True, terminal=terminal, limits=_LIMITS, most=MAX_STATES
-        )
-        delta, accepting = found.delta, found.accepting
+        looking = determinise_looking(program, atoms, _LIMITS, whole=True, most=MAX_STATES)
+        found = looking and looking[0]
+    if found is None:
+        raise too_many_states(terminal, _LIMITS)
     try:
-        byte_class, rows = expand(delta, byte_tree(atoms.runs), MAX_STATES)
+        byte_class, rows = expand(found.delta, byte_tree(atoms.runs), MAX_STATES)
     except TooManyStatesError:
         raise too_many_states(terminal, _LIMITS) from None
     labels = np.zeros(len(rows), np.int32)
-    labels[: len(accepting)] = accepting
+    labels[: len(found.accepting)] = found.accepting
     return smallest(byte_class, rows, labels)
 
 
@@ -115,25 +119,18 @@ def _kind(program: Program, node: int) -> int:
 
 
 def _determinised(
-    program: Program, atoms: Atoms, kinds: dict[int, int], ends: int, terminal: Terminal
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Do the subset construction with anchors at the ends of the text.
+    program: Program, atoms: Atoms, kinds: dict[int, int], ends: int
+) -> CharacterAutomaton | None:
+    """Do the subset construction with anchors at the ends of the text; None: it grows too large.
 
     Args:
         kinds: Of nodes that look around.
         ends: Node of a thread that has matched if the text ends here.
     """
     followers = _followers(program, kinds, ends)
-    found = subsets(
-        program,
-        atoms,
-        followers,
-        np.sort(followers.first),
-        prioritised=False,
-        terminal=terminal,
-        limits=_LIMITS,
-    )
-    return found.delta, found.holding(MATCH, ends)
+    first = np.sort(followers.first)
+    found = subsets(program, atoms, followers, first, _LIMITS, prioritised=False)
+    return found and CharacterAutomaton(found.delta, found.holding(MATCH, ends))
 
 
 def _followers(program: Program, kinds: dict[int, int], ends: int) -> Followers:

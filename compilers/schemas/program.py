@@ -137,18 +137,20 @@ class Columns:
 
     def add_array(
         self,
-        low: int,
-        high: int,
+        sizes: tuple[int, int],
         positions: Sequence[Sequence[Choice]],
         counters: Sequence[tuple[int, int]],
         *,
         distinct: bool,
     ) -> int:
-        """Add an array, its last position the rest, and return its number."""
+        """Add an array, its last position the rest, and return its number.
+
+        Args:
+            sizes: Least and most items; -1 for any number.
+        """
         put = self._lists
         put["array_distinct"].append(distinct)
-        put["array_min"].append(low)
-        put["array_max"].append(high)
+        self._add_bounds("array", sizes)
         for choices in positions:
             for choice in choices:
                 self._add_choice(choice)
@@ -159,8 +161,7 @@ class Columns:
 
     def add_object(
         self,
-        low: int,
-        high: int,
+        sizes: tuple[int, int],
         key: int,
         slots: Sequence[Slot],
         counters: Sequence[tuple[int, int]],
@@ -168,10 +169,9 @@ class Columns:
         ordered: bool,
         distinct: bool,
     ) -> int:
-        """Add an object, single slots first, and return its number."""
+        """Add an object, single slots first, of as many members as ``sizes``; return its number."""
         put = self._lists
-        put["object_min"].append(low)
-        put["object_max"].append(high)
+        self._add_bounds("object", sizes)
         put["object_key"].append(key)
         put["object_ordered"].append(ordered)
         put["object_distinct"].append(distinct)
@@ -192,11 +192,14 @@ class Columns:
         put["choice_counters"] += choice.counters
         put["choice_counter_offsets"].append(len(put["choice_counters"]))
 
+    def _add_bounds(self, of: str, bounds: tuple[int, int]) -> None:
+        for name, bound in zip(("min", "max"), bounds, strict=True):
+            self._lists[f"{of}_{name}"].append(bound)
+
     def _add_counters(self, of: str, counters: Sequence[tuple[int, int]]) -> None:
         put = self._lists
-        for low, high in counters:
-            put[f"{of}_counter_min"].append(low)
-            put[f"{of}_counter_max"].append(high)
+        for counter in counters:
+            self._add_bounds(f"{of}_counter", counter)
         put[f"{of}_counter_offsets"].append(len(put[f"{of}_counter_min"]))
 
     def arrays(self, blanks: Edges, layout: int, vocabulary: Any) -> dict[str, NDArray[Any]]:
@@ -333,7 +336,7 @@ class Emitter:
             rest.append(Choice(self._value(goal), (len(counters),)))
             counters.append((number, number))
         positions.append(rest)
-        return self.columns.add_array(shape.low, high, positions, counters, distinct=False)
+        return self.columns.add_array((shape.low, high), positions, counters, distinct=False)
 
     def _distinct_items(
         self, shape: ArrayShape, constants: Sequence[Goal], strings: Goal | None
@@ -347,7 +350,7 @@ class Emitter:
             high = len(constants)
         counters = [(0, 1)] * len(constants)
         return self.columns.add_array(
-            shape.low, high, [choices], counters, distinct=strings is not None
+            (shape.low, high), [choices], counters, distinct=strings is not None
         )
 
     def _item_choices(self, shape: ArrayShape, index: int) -> list[Choice]:
@@ -403,8 +406,7 @@ class Emitter:
             self._expansion.refuse(path, path.rsplit("/", 1)[1], reason)
             distinct = False
         return self.columns.add_object(
-            shape.low,
-            -1 if shape.high is None else shape.high,
+            (shape.low, -1 if shape.high is None else shape.high),
             -1 if keys is None else self._pool(keys),
             slots,
             [(1, -1)] * len(shape.exists),

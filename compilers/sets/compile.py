@@ -18,9 +18,9 @@ from cdec.compilers.sets.options import (
     LeadingSpace,
     Normalization,
     SetLimits,
+    SetOptions,
     SetReport,
     require_texts,
-    resolve_options,
 )
 from cdec.compilers.sets.token_rows import TokenRowReader
 from cdec.core.artifacts.opened import bind_arrays
@@ -91,15 +91,8 @@ def compile_set(
         UsageError: Options that make no sense, a vocabulary without tokenizer.
     """
     require_texts("lines", lines, vocabulary)
-    options = resolve_options(
-        vocabulary,
-        prefix=prefix,
-        suffix=suffix,
-        leading_space=leading_space,
-        normalize=normalize,
-        bad_lines=bad_lines,
-        keep_empty=keep_empty,
-    )
+    options = SetOptions(prefix, suffix, leading_space, normalize, bad_lines, keep_empty)
+    options = options.resolved(vocabulary)
     keep = _written(path, made_from, force=force)
     job = SetJob(vocabulary, Path(path), options, limits, memory_limit, progress)
     return job.run_texts(lines, deny, source, keep)
@@ -147,9 +140,8 @@ def compile_token_set(
         FieldError: A row has ids that are no ordinary tokens.
         CdecError: As ``compile_set``.
     """
-    options = resolve_options(
-        vocabulary, leading_space="never", bad_lines=bad_lines, keep_empty=keep_empty
-    )
+    options = SetOptions(leading_space="never", bad_lines=bad_lines, keep_empty=keep_empty)
+    options = options.resolved(vocabulary)
     keep = _written(path, made_from, force=force)
     job = SetJob(vocabulary, Path(path), options, limits, memory_limit, progress)
     reader = TokenRowReader(vocabulary, options, job.limits, list(deny), job.report)
@@ -240,6 +232,6 @@ def compiled_set(
         # The vocabulary's own arrays are shared by all its sets.
         return sum(a.nbytes for name, a in arrays.items() if not name.startswith("vocabulary_"))
 
-    job = SetJob(vocabulary, UNNAMED, resolve_options(vocabulary, **options), limits)
+    job = SetJob(vocabulary, UNNAMED, SetOptions(**options).resolved(vocabulary), limits)
     report = job.run_texts(texts, deny, "", bind)
     return made[0], report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -102,20 +102,20 @@ class SetOptions:
     Attributes:
         prefix: Text before every member, tokenised together with it.
         suffix: Text after every member; a member ends with it.
-        leading_space: Resolved: ``always``, ``never`` or ``both``.
-        requested_space: As asked for, ``auto`` included.
+        leading_space: As asked for; once resolved, ``always``, ``never`` or ``both``.
         normalize: Normal form given to the texts, ``none`` by default.
         bad_lines: ``error`` stops at the first bad entity, ``skip`` counts it.
         keep_empty: Whether blank entities are members.
+        requested_space: Once resolved, as asked for, ``auto`` included.
     """
 
-    prefix: str
-    suffix: str
-    leading_space: LeadingSpace
-    requested_space: LeadingSpace
-    normalize: Normalization
-    bad_lines: BadLines
-    keep_empty: bool
+    prefix: str = ""
+    suffix: str = ""
+    leading_space: LeadingSpace = "auto"
+    normalize: Normalization = "none"
+    bad_lines: BadLines = "error"
+    keep_empty: bool = False
+    requested_space: LeadingSpace = "auto"
 
     @property
     def heads(self) -> list[str]:
@@ -139,40 +139,30 @@ class SetOptions:
             "heads": [head.encode().hex() for head in self.heads],
         }
 
+    def resolved(self, vocabulary: Vocabulary) -> SetOptions:
+        """Return the options, checked, with ``auto`` decided.
 
-def resolve_options(
-    vocabulary: Vocabulary,
-    *,
-    prefix: str = "",
-    suffix: str = "",
-    leading_space: LeadingSpace = "auto",
-    normalize: Normalization = "none",
-    bad_lines: BadLines = "error",
-    keep_empty: bool = False,
-) -> SetOptions:
-    """Check the options and decide ``auto``.
-
-    Raises:
-        UsageError: A value that is none of the choices.
-        EncodingError: A prefix or suffix that is no valid text.
-    """
-    _check_choice("leading_space", leading_space, get_args(LeadingSpace))
-    _check_choice("normalize", normalize, get_args(Normalization))
-    _check_choice("bad_lines", bad_lines, get_args(BadLines))
-    for name, text in (("prefix", prefix), ("suffix", suffix)):
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise EncodingError(
-                f"`{name}` {text!r} has a lone surrogate, which no text can hold",
-                hint=f"give `{name}` valid Unicode text",
-                field=name,
-            ) from None
-    resolved = leading_space
-    if leading_space == "auto":
-        wanted = _takes_space(prefix) and vocabulary.has_space_tokens
-        resolved = "always" if wanted else "never"
-    return SetOptions(prefix, suffix, resolved, leading_space, normalize, bad_lines, keep_empty)
+        Raises:
+            UsageError: A value that is none of the choices.
+            EncodingError: A prefix or suffix that is no valid text.
+        """
+        _check_choice("leading_space", self.leading_space, get_args(LeadingSpace))
+        _check_choice("normalize", self.normalize, get_args(Normalization))
+        _check_choice("bad_lines", self.bad_lines, get_args(BadLines))
+        for name, text in (("prefix", self.prefix), ("suffix", self.suffix)):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise EncodingError(
+                    f"`{name}` {text!r} has a lone surrogate, which no text can hold",
+                    hint=f"give `{name}` valid Unicode text",
+                    field=name,
+                ) from None
+        space = self.leading_space
+        if space == "auto":
+            wanted = _takes_space(self.prefix) and vocabulary.has_space_tokens
+            space = "always" if wanted else "never"
+        return replace(self, leading_space=space, requested_space=self.leading_space)
 
 
 def require_texts(argument: str, texts: object, vocabulary: object) -> None:

@@ -25,7 +25,7 @@ class SortedTokens:
         # No token is longer than the longest: a text with this after it is above all tokens that
         # begin with the text, and below all others that are above it.
         self._above = b"\xff" * (self.longest + 1)
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
 
     def beginnings(self, text: bytes) -> Iterator[tuple[int, list[int]]]:
         """Yield the lengths at which tokens end that ``text`` begins with, and these tokens."""
@@ -57,16 +57,16 @@ class SortedTokens:
             special or the only one.
         """
         ids = [int(token) for token in token_ids]
-        ordinary = self._vocabulary.is_ordinary
+        ordinary = self.vocabulary.is_ordinary
         cut, tail = 0, b""
         for n in range(1, len(ids)):
             token = ids[-n]
             if not ordinary[token]:
                 break
-            tail = self._vocabulary.token_bytes[token] + tail
+            tail = self.vocabulary.token_bytes[token] + tail
             if len(tail) > self.longest:
                 break
             if n == 1 or self.longer(tail)[0]:
                 cut = n
         kept = len(ids) - cut
-        return ids[:kept], self._vocabulary.decode(ids[kept:])
+        return ids[:kept], self.vocabulary.decode(ids[kept:])

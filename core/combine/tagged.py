@@ -117,7 +117,7 @@ class TaggedSession(ForwardingSession):
         vocabulary: Of the model.
         end: The ending text.
         begins: What must not stand whole behind it in its last token.
-        tokens: Of ``vocabulary``.
+        tokens: Of the model's vocabulary.
         begun: Bytes that the region begins with already.
         takes_bytes: Whether ``inner`` does; else the ending text begins with a token.
     """
@@ -125,7 +125,6 @@ class TaggedSession(ForwardingSession):
     def __init__(
         self,
         inner: Session,
-        vocabulary: Vocabulary,
         end: bytes,
         begins: Markers,
         tokens: SortedTokens,
@@ -133,7 +132,7 @@ class TaggedSession(ForwardingSession):
         begun: bytes,
         takes_bytes: bool,
     ) -> None:
-        super().__init__(None, vocabulary)
+        super().__init__(None, tokens.vocabulary)
         self._member = inner
         self._end = end
         self._begins = begins
@@ -428,7 +427,6 @@ class TaggedConstraint(WrappedConstraint):
     def _session(self) -> TaggedSession:
         return TaggedSession(
             self.inner.session("cpu"),
-            self.vocabulary,
             self.end,
             self._begins,
             self._tokens,

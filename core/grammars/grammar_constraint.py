@@ -25,7 +25,7 @@ from cdec.core.grammars.explain import (
     text_refusal,
     token_refusal,
 )
-from cdec.core.grammars.session import DEFAULT_BUDGET, MASK_WORK, Engine, GrammarSession
+from cdec.core.grammars.session import DEFAULT_BUDGET, MASK_WORK, Engine, GrammarSession, Work
 from cdec.core.session import Session
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.core.verdicts import TokenRefusal
@@ -145,7 +145,7 @@ class GrammarConstraint(StoredConstraint):
                 end_ids=self.vocabulary.eos_token_ids,
                 budget=self.memo_bytes,
                 lookahead=self._lookahead,
-                mask_work=self.mask_work,
+                work=Work(self.mask_work),
             )
         return GrammarSession(self._engine, self.vocabulary.width)
 

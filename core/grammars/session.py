@@ -7,7 +7,7 @@ says what is kept and what is dropped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,10 +92,6 @@ DEFAULT_BUDGET = 256 << 20
 """Bytes of masks and memos of one engine."""
 MASK_WORK = 1 << 26
 """Steps of the parsers for one mask, or for one token that is followed: some ten seconds."""
-_AT_ONCE = 64
-"""LR states read from a stack before what is left of it is remembered."""
-_PAUSE_AFTER = 1 << 18
-"""Steps of the parsers in one call: some hundredths of a second."""
 _MOST_BYTES = 4 << 30
 """Of stacks, masks and memos together: tables that were forged may reduce for ever."""
 _LEAST_STACKS = 1 << 18
@@ -110,6 +106,21 @@ _STATISTICS = (
 _SHOWN = _STATISTICS[:9]
 
 
+class Work(NamedTuple):
+    """Steps of the parsers, and when they pause.
+
+    Attributes:
+        a_mask: Most steps for one mask, or one token.
+        at_once: LR states read from a stack before what is left of it is remembered.
+        pause_after: Steps after which a call comes back, for signals and threads: some hundredths
+            of a second.
+    """
+
+    a_mask: int = MASK_WORK
+    at_once: int = 64
+    pause_after: int = 1 << 18
+
+
 class Engine:
     """Stacks, masks and memos over one grammar and one lookahead.
 
@@ -120,9 +131,7 @@ class Engine:
         budget: Bytes of masks, memos and working space that are kept from call to call, beyond
             what an engine begins with.
         lookahead: Terminals that may begin within a token after the first; None for any number.
-        mask_work: Steps of the parsers for one mask, or one token.
-        at_once: LR states read from a stack before what is left of it is remembered.
-        pause_after: Steps of the parsers after which a call comes back, for signals and threads.
+        work: What one call may do.
 
     Attributes:
         handle: The library's object.
@@ -137,14 +146,12 @@ class Engine:
         end_ids: tuple[int, ...],
         budget: int = DEFAULT_BUDGET,
         lookahead: int | None = None,
-        mask_work: int = MASK_WORK,
-        at_once: int = _AT_ONCE,
-        pause_after: int = _PAUSE_AFTER,
+        work: Work = Work(),
     ) -> None:
         self.budget = budget
-        self.mask_work = mask_work
-        pause_at = min(pause_after, mask_work)
-        self.most_calls = mask_work // pause_at
+        self.mask_work = work.a_mask
+        pause_at = min(work.pause_after, work.a_mask)
+        self.most_calls = work.a_mask // pause_at
         self._arrays = arrays
         columns = tuple(
             np.ascontiguousarray(array, COLUMNS[name]) for name, array in arrays._asdict().items()
@@ -152,7 +159,7 @@ class Engine:
         settings = (
             *(general, _UNLIMITED if lookahead is None else lookahead, count_states(arrays)),
             *(stored_lists(arrays) if lookahead is None else 0, budget, max(budget, _MOST_BYTES)),
-            *(pause_at, mask_work, at_once),
+            *(pause_at, work.a_mask, work.at_once),
         )
         ends = np.array(end_ids, np.int64)
         self.handle = library.grammar_engine_make(

@@ -11,17 +11,8 @@ if TYPE_CHECKING:
     from cdec.compilers.cache import CacheLimits
     from cdec.compilers.grammars.definition import GrammarLimits
     from cdec.compilers.kinds import SourceOptions
-    from cdec.compilers.schemas.options import (
-        Escapes,
-        Formats,
-        NumberRange,
-        PropertyOrder,
-        SchemaLimits,
-        Whitespace,
-    )
+    from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
 
-KEPT, KEPT_BYTES = 64, 1 << 30
-"""Constraints of records that are kept compiled, and their bytes."""
 WHITESPACE = 8
 """Longest run of blanks that a grammar ignores, where nobody asks for another."""
 
@@ -43,29 +34,17 @@ class RecordSources:
         cls,
         *,
         grammar_limits: GrammarLimits | None = None,
-        lenient: bool = False,
-        property_order: PropertyOrder = "any",
-        whitespace: Whitespace = "usual",
+        schemas: SchemaOptions | None = None,
         max_whitespace: int | None = WHITESPACE,
-        escapes: Escapes = "usual",
-        formats: Formats = "enforce",
-        numbers: NumberRange = "finite",
-        kept: int = KEPT,
-        kept_bytes: int = KEPT_BYTES,
+        kept: CacheLimits | None = None,
     ) -> RecordSources:
         """Return the options for all kinds of texts.
 
         Args:
             grammar_limits: What compiling one text may cost.
-            lenient: As in ``SchemaOptions``, like ``property_order``, ``whitespace``, ``formats``.
-            property_order: As there.
-            whitespace: As there.
+            schemas: How a schema is read.
             max_whitespace: Longest run of blanks, in schemas and grammars; None for any.
-            escapes: As there.
-            formats: As there.
-            numbers: As there.
-            kept: Constraints kept compiled.
-            kept_bytes: Most bytes of them together.
+            kept: Of constraints kept compiled; None: 64 of them, 1 GiB.
 
         Raises:
             UsageError: A value out of bounds.
@@ -80,19 +59,14 @@ class RecordSources:
             limits=limits, max_whitespace=max_whitespace, precompute=0, name="field 'grammar'"
         )
         patterns = regex_options(limits=limits, name="field 'regex'", precompute=0)
-        schemas = SchemaOptions(
-            lenient=lenient,
-            property_order=property_order,
-            whitespace=whitespace,
+        read = dataclasses.replace(
+            schemas or SchemaOptions(),
             max_whitespace=MAX_RUN if max_whitespace is None else min(max_whitespace, MAX_RUN),
-            escapes=escapes,
-            formats=formats,
-            numbers=numbers,
             limits=_schema_limits(limits),
             name="field 'schema'",
         )
-        sources = {"grammar": grammars, "regex": patterns, "schema": schemas}
-        return cls(sources, CacheLimits(kept, kept_bytes))
+        sources = {"grammar": grammars, "regex": patterns, "schema": read}
+        return cls(sources, kept or CacheLimits())
 
 
 def _schema_limits(given: GrammarLimits) -> SchemaLimits:

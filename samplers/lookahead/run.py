@@ -21,8 +21,6 @@ from cdec.samplers.walks.events import SampledEvents
 from cdec.samplers.walks.frontier import END, NONE, Frontier, Step, with_room
 
 if TYPE_CHECKING:
-    from cdec.samplers.drafts.ledger import Ledger
-    from cdec.samplers.drafts.models import ModelDrafting
     from cdec.samplers.rewards.base import Reward
     from cdec.samplers.walks.batch import Batch
 
@@ -230,10 +228,9 @@ class Lookahead:
     Args:
         batch: The open requests.
         reward: Scores generated texts.
-        ledger: Books the target's calls.
-        branch: k, candidates a position; no more than there are ids. depth: d, events of a rollout.
-        max_rows: Prefixes that are evaluated together; bounds memory, changes no account.
-        drafting: A greedy draft that rolls out; None lets the target do it.
+        target: Candidates of a position.
+        draft: A greedy draft that rolls out; None lets the target do it.
+        depth: d, events of a rollout.
 
     Attributes:
         target, scorer: As named. roller: What rolls out: the draft, or the target.
@@ -243,15 +240,13 @@ class Lookahead:
         self,
         batch: Batch,
         reward: Reward,
-        ledger: Ledger,
-        branch: int,
+        target: TargetEvents,
+        draft: DraftEvents | None,
         depth: int,
-        max_rows: int,
-        drafting: ModelDrafting | None = None,
     ) -> None:
-        self.target = TargetEvents(ledger, branch, max_rows)
-        self.draft = None if drafting is None else DraftEvents(drafting, max_rows)
-        self.roller: Greedy = self.target if self.draft is None else self.draft
+        self.target = target
+        self.draft = draft
+        self.roller: Greedy = target if draft is None else draft
         self.scorer = Scorer(batch, reward)
         self.depth = depth
         self._batch = batch

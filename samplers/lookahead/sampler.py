@@ -16,6 +16,7 @@ from cdec.samplers.drafts.base import Draft, DraftOptions
 from cdec.samplers.drafts.ledger import PASSED_OVER, TARGET_CALLS, Ledger
 from cdec.samplers.drafts.models import ModelDrafting
 from cdec.samplers.drafts.speculate import DraftRun, opened
+from cdec.samplers.lookahead.rollout import DraftEvents, TargetEvents
 from cdec.samplers.lookahead.run import Lookahead, Planner
 from cdec.samplers.options import COUNTS, LOOKUP
 from cdec.samplers.rewards.base import Reward, require_reward
@@ -104,8 +105,9 @@ class RewardSampler(Sampler):
         if drafting is not None and not isinstance(drafting, ModelDrafting):
             raise RuntimeError("a lookahead by a draft that is no model")
         branch = min(self.branch, batch.model.vocabulary.width)
-        sizes = branch, self.depth, self.max_walks
-        ahead = Lookahead(batch, self.reward, ledger, *sizes, drafting)
+        target = TargetEvents(ledger, branch, self.max_walks)
+        rolling = None if drafting is None else DraftEvents(drafting, self.max_walks)
+        ahead = Lookahead(batch, self.reward, target, rolling, self.depth)
         together = chunks(len(batch.seeds), self.max_walks // self._rows(batch))
         parts = [self._decode(batch, ahead, at_work, draws) for draws in together]
         chosen = concatenate(parts)

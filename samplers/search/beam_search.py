@@ -8,7 +8,7 @@ search stops when no live hypothesis can still beat its worst kept text.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,14 +70,26 @@ _CERTAIN = -1e-12
 """log P(event) - log Z above which an event was the only one: no choice was made."""
 
 
+class Ranking(NamedTuple):
+    """What is kept of each group of hypotheses.
+
+    Attributes:
+        beams: Live hypotheses of a group.
+        keep: Texts returned of each group, best first.
+        length_penalty: Texts are ranked by log P / events ** length_penalty.
+    """
+
+    beams: int
+    keep: int = 1
+    length_penalty: float = 0.0
+
+
 def beam_search(
     batch: Batch,
     request: NDArray[np.int64],
     draw: NDArray[np.int64],
+    ranking: Ranking,
     *,
-    beams: int,
-    keep: int = 1,
-    length_penalty: float = 0.0,
     uniforms: CandidateUniforms | None = None,
     top_m: int | None = None,
 ) -> Candidates:
@@ -85,9 +97,7 @@ def beam_search(
 
     Args:
         request: int64[G] request of each group. draw: int64[G] draw its evaluations belong to.
-        beams: Live hypotheses of a group.
-        keep: Texts returned of each group, best first.
-        length_penalty: Texts are ranked by log P / events ** length_penalty.
+        ranking: What is kept of each group.
         uniforms: Of the G groups; given, a group draws its events, one hypothesis wide, until it
             has made one draw among several events, and only then searches.
         top_m: As in ``events``.
@@ -96,7 +106,7 @@ def beam_search(
         G * keep candidates, those of one group adjacent; a group with fewer texts is filled up with
         its best texts cut at the limit, then with dead ends without tokens.
     """
-    search = _Beams(batch, len(request), beams, keep, length_penalty, request)
+    search = _Beams(batch, ranking, request)
     n = len(request)
     live = Hypotheses(
         np.arange(n),
@@ -117,7 +127,7 @@ def beam_search(
         drawn = None
         if uniforms is not None and waiting[live.group].any():
             drawn = events.sample(step, uniforms.at(frontier.depth, live.group), top_m=top_m)
-        found = events.best(step, beams, top_m=top_m)
+        found = events.best(step, ranking.beams, top_m=top_m)
         note_step(step, found)
         live, frontier = search.expand(live, frontier, step, found, drawn, waiting)
     return search.candidates()
@@ -126,22 +136,12 @@ def beam_search(
 class _Beams:
     """Finished texts and how the next hypotheses are chosen."""
 
-    def __init__(
-        self,
-        batch: Batch,
-        groups: int,
-        beams: int,
-        keep: int,
-        length_penalty: float,
-        request: NDArray[np.int64],
-    ) -> None:
+    def __init__(self, batch: Batch, ranking: Ranking, request: NDArray[np.int64]) -> None:
         self._batch = batch
-        self._groups = groups
-        self._beams = beams
-        self._keep = keep
-        self._penalty = length_penalty
+        self._beams, self._keep, self._penalty = ranking
         self._request = request
-        self._worst = np.full(groups, -np.inf)
+        self._groups = len(request)
+        self._worst = np.full(self._groups, -np.inf)
         self._pool: list[tuple[NDArray[np.int64], NDArray[np.float64], Candidates]] = []
 
     def finish(

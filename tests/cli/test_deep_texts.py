@@ -42,7 +42,7 @@ def little_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let masks take little work."""
 
     def tight(constraint: GrammarConstraint) -> GrammarSession:
-        return session_with(constraint, mask_work=20_000, pause_after=1000)
+        return session_with(constraint, a_mask=20_000, pause_after=1000)
 
     monkeypatch.setattr(GrammarConstraint, "_on_host", tight)
 

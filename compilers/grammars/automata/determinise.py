@@ -100,9 +100,9 @@ def determinise(
     """
     followers = _followers(program, terminal, limits)
     first = _state_row(followers.first, prioritised)
-    found = subsets(
-        program, atoms, followers, first, prioritised=prioritised, terminal=terminal, limits=limits
-    )
+    found = subsets(program, atoms, followers, first, limits, prioritised=prioritised)
+    if found is None:
+        raise too_many_states(terminal, limits)
     copies = None
     if counts is not None:
         copies = copies_of_rows(found, counts, flagged=False, ordered=prioritised)
@@ -114,32 +114,24 @@ def subsets(
     atoms: Atoms,
     followers: Followers,
     first: NDArray[np.int32],
+    limits: GrammarLimits,
     *,
     prioritised: bool,
-    terminal: Terminal,
-    limits: GrammarLimits,
-) -> Construction:
+) -> Construction | None:
     """Do the subset construction: every list of threads that characters lead to.
 
     Args:
         atoms: Of the program's charsets.
         first: int32 threads of the start.
+        limits: max_states holds.
         prioritised: Keep the order of threads and cut behind the first match.
-        terminal, limits: For the error.
 
     Returns:
-        The lists, one a state, and the state after each by atom.
-
-    Raises:
-        LimitError: More than max_states states.
+        The lists, one a state, and the state after each by atom; None: more than max_states.
     """
     reads = np.array(program.reads, np.int32)
     threads = (reads, *followers, atoms.offsets, atoms.members, atoms.number, int(prioritised))
-    begun = library.determinise_threads(threads, first)
-    found = constructed(begun, allowed(limits.max_states))
-    if found is None:
-        raise too_many_states(terminal, limits)
-    return found
+    return constructed(library.determinise_threads(threads, first), allowed(limits.max_states))
 
 
 def _state_row(nodes: NDArray[np.int32], prioritised: bool) -> NDArray[np.int32]:
@@ -204,26 +196,23 @@ def _closure(program: Program, start: int) -> list[int]:
 def determinise_looking(
     program: Program,
     atoms: Atoms,
+    limits: GrammarLimits,
     *,
     whole: bool,
-    terminal: Terminal,
-    limits: GrammarLimits,
     prioritised: bool = False,
     most: int | None = None,
-) -> tuple[CharacterAutomaton, bool]:
+) -> tuple[CharacterAutomaton, bool] | None:
     """Return the automaton of a program that looks around, as ``determinise`` does of others.
 
     Args:
-        program, atoms, prioritised, terminal, limits: As there.
+        program, atoms, prioritised, limits: As there.
         whole: What stands around is the start and the end of the text: nothing is left open.
         most: Threads and transitions of all states; None: as many as states are allowed, and more.
 
     Returns:
         The automaton, and whether what stands before or behind the text decides, too. If so, the
-        automaton's texts are those that match in some surroundings, or more.
-
-    Raises:
-        LimitError: More than max_states states.
+        automaton's texts are those that match in some surroundings, or more. None: more than
+        max_states states.
     """
     most = _LISTED_ALLOWED * limits.max_states if most is None else most
     looking = Looking(program, atoms, blind=not whole)
@@ -260,7 +249,7 @@ def determinise_looking(
         rows.append(row)
         listed += len(threads) + atoms.number
         if len(states.keys) > limits.max_states or listed > most:
-            raise too_many_states(terminal, limits)
+            return None
     delta = np.array(rows, np.int32).reshape(len(rows), atoms.number)
     return CharacterAutomaton(delta, np.array(accepting, np.bool_)), is_open
 
@@ -284,12 +273,14 @@ def left_linear(terminal: Terminal, limits: GrammarLimits) -> LeftLinear:
 
     Raises:
         RegexUnsupportedError: What stands around a text decides whether it matches.
+        LimitError: More than max_states states.
     """
     program = parse_program(terminal, limits)
     atoms = partition(program.charsets)
-    automaton, is_open = determinise_looking(
-        program, atoms, whole=terminal.is_whole, terminal=terminal, limits=limits
-    )
+    found = determinise_looking(program, atoms, limits, whole=terminal.is_whole)
+    if found is None:
+        raise too_many_states(terminal, limits)
+    automaton, is_open = found
     if is_open:
         raise open_terminal(terminal)
     spans: list[list[int]] = [[] for _ in range(atoms.number)]

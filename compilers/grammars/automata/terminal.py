@@ -159,14 +159,12 @@ def compile_terminal(
     atoms = partition(program.charsets)
     is_open = False
     if program.looks:
-        characters, is_open = determinise_looking(
-            program,
-            atoms,
-            whole=terminal.is_whole,
-            terminal=terminal,
-            limits=limits,
-            prioritised=prioritised,
+        looking = determinise_looking(
+            program, atoms, limits, whole=terminal.is_whole, prioritised=prioritised
         )
+        if looking is None:
+            raise too_many_states(terminal, limits)
+        characters, is_open = looking
     else:
         characters = determinise(
             program,

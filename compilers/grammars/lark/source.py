@@ -8,6 +8,7 @@ column.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -68,27 +69,24 @@ def read_lark(
                 line=1,
                 column=1,
             )
-        text, lists = outline.text, dict[str, WordList]()
         # subtle: a bracket in a list of literals would lose its name, by which it is one.
         if allow_imports is None and indenter is None:
-            text, lists = find_word_lists(outline)
-        try:
-            return _read(outline, text, lists, start or "start", limits, allow_imports, indenter)
-        except MixedListError:
-            return _read(
-                outline, outline.text, {}, start or "start", limits, allow_imports, indenter
-            )
+            listed = find_word_lists(outline)
+            with contextlib.suppress(MixedListError):
+                return _read(outline, listed, start or "start", limits, allow_imports, indenter)
+        return _read(outline, (outline.text, {}), start or "start", limits, allow_imports, indenter)
 
 
 def _read(
     outline: Outline,
-    text: str,
-    lists: Mapping[str, WordList],
+    listed: tuple[str, Mapping[str, WordList]],
     start: str,
     limits: GrammarLimits,
     allow_imports: Path | None,
     indenter: Indenter | None,
 ) -> Grammar:
+    """Read a grammar of a text in which names stand for lists of literals."""
+    text, lists = listed
     loader = ImportLoader(allow_imports, limits, _importer(limits, allow_imports, outline))
     try:
         builder = _loaded(outline, text, loader, allow_imports)

@@ -16,7 +16,7 @@ from cdec.compilers.grammars.lookaround.tables import Ahead, Variants, split_tab
 from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.compilers.grammars.scanner.build import Scanner, smallest
 from cdec.compilers.grammars.scanner.competition import Contexts, Keywords, find_keywords
-from cdec.compilers.grammars.states import Numbering
+from cdec.compilers.grammars.states import Construction, Numbering
 from cdec.core.errors import LimitError
 
 
@@ -122,8 +122,8 @@ class _Scanner:
         offsets = np.cumsum([0, *map(len, matches)]).astype(np.int64)
         flat = np.array([number for row in matches for number in row], np.int32)
         starts = [state for _, state in self._starts.values()]
-        delta = np.array(self._delta, np.int32)
-        return smallest(self._rows.byte_class, delta, offsets, flat, starts, num_terminals)
+        completing = Construction(offsets, flat, np.array(self._delta, np.int32))
+        return smallest(self._rows.byte_class, completing, starts, num_terminals)
 
     def may_end(self, boundary: int) -> bool:
         """Say whether a text may end at a boundary."""

@@ -146,14 +146,13 @@ def build_scanner(
     match_offsets, matches = completed(terminals, becomes, found.offsets, found.items)
     counts = joined_copies([a.copies for a in automata], np.diff(bases).tolist())
     copies = counts and copies_of_rows(found, counts, flagged=True, ordered=True)
-    return smallest(byte_class, found.delta, match_offsets, matches, starts, len(automata), copies)
+    completing = Construction(match_offsets, matches, found.delta)
+    return smallest(byte_class, completing, starts, len(automata), copies)
 
 
 def smallest(
     byte_class: NDArray[np.int32],
-    delta: NDArray[np.int32],
-    match_offsets: NDArray[np.int64],
-    matches: NDArray[np.int32],
+    completing: Construction,
     starts: Sequence[int],
     num_terminals: int,
     copies: CounterStates | None = None,
@@ -161,11 +160,12 @@ def smallest(
     """Return the smallest scanner that does as this one.
 
     Args:
-        byte_class: int32[256]. delta: int32[n, K].
-        match_offsets: int64[n + 1]. matches: int32, completed on entering a state.
+        byte_class: int32[256].
+        completing: States as the terminals that are completed on entering them.
         starts: State of each context. num_terminals: Upper bound of their numbers.
         copies: Of counted repetitions, by state.
     """
+    match_offsets, matches, delta = completing
     labels = _labels(match_offsets, matches)
     delta, old, numbers = merged_states(delta, labels, np.array(starts, np.int32))
     copies = copies and merged_copies(copies, numbers, len(delta))

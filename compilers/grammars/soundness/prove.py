@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.parser.derivations import Stack, StackParser
-from cdec.compilers.grammars.parser.tables import terminal_name
 from cdec.compilers.grammars.scanner.build import Parts, Scanner, live_rows
 from cdec.compilers.grammars.scanner.competition import Contexts
 from cdec.compilers.grammars.soundness.coverage import check_coverage
@@ -125,10 +124,8 @@ def prune(made: Parts, facts: LexerFacts) -> Parts:
     number_of, extra = _numbers(letters, len(grammar.terminals))
     terminals = (*grammar.terminals, *(grammar.terminals[terminal] for terminal in extra))
     new = replace(grammar, terminals=terminals, ignored=frozenset())
-    names = [terminal_name(grammar, terminal) for terminal in range(len(grammar.terminals))]
     classes = find_stack_classes(tables, facts.completions, facts.ahead)
-    skipped = grammar.ignored
-    splitter = Splitter(tables, classes, letters, number_of, facts.ahead, skipped, names)
+    splitter = Splitter(tables, classes, letters, number_of, facts.ahead, grammar)
     split = splitter.run(len(terminals))
     contexts: dict[tuple[int, int], int] = {}
     of_state = np.zeros(split.tables.num_states, np.int32)

@@ -25,13 +25,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cdec.compilers.grammars.definition import Rule
+from cdec.compilers.grammars.definition import Grammar, Rule
 from cdec.compilers.grammars.parser.tables import (
     ParseTables,
     action_rows,
     bits,
     columns_of,
     rows_of,
+    terminal_name,
 )
 from cdec.compilers.grammars.soundness.completions import ACCEPT, Boundary, Completions, Way, Ways
 from cdec.compilers.grammars.soundness.lookahead import NOTHING_PENDING, TerminalInContext
@@ -259,7 +260,7 @@ class Splitter:
         letters: By number.
         number_of: Per letter: the terminal that it is in the new tables.
         ahead: Per boundary: the letters that can follow, as bits, ignored ones among them.
-        names: Of terminals.
+        grammar: Of the tables; which terminals it ignores, and their names.
     """
 
     def __init__(
@@ -269,22 +270,21 @@ class Splitter:
         letters: Sequence[TerminalInContext],
         number_of: Sequence[int],
         ahead: Mapping[Boundary, int],
-        ignored: frozenset[int],
-        names: Sequence[str],
+        grammar: Grammar,
     ) -> None:
         self._tables = tables
         self._classes = classes
         self._letters = letters
         self._number_of = number_of
         self._ahead = ahead
-        self._ignored = ignored
+        self._ignored = grammar.ignored
         self._end = len(tables.contexts_after)
         self._number = Numbering[Place]()
         self._places = self._number.keys
         self._rows: list[dict[int, int]] = []
         self._num_actions = 0
         self._read_tables()
-        self._name_marks(names)
+        self._name_marks([terminal_name(grammar, n) for n in range(len(grammar.terminals))])
 
     def _read_tables(self) -> None:
         tables = self._tables

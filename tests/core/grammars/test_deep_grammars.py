@@ -33,7 +33,7 @@ def session_of(constraint: Any, rng: np.random.Generator) -> Any:
         at_once=int(rng.choice([1, 2, 3, 5, 64])),
         pause_after=int(rng.choice([1, 100, 1 << 18])),
         budget=int(rng.choice([1, 1 << 14, 1 << 18, 1 << 28])),
-        mask_work=1 << 40,
+        a_mask=1 << 40,
     )
 
 

@@ -15,7 +15,7 @@ from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import PRECOMPUTE, GrammarOptions
 from cdec.core.grammars.columns import GrammarArrays, arrays_from
 from cdec.core.grammars.grammar_constraint import GrammarConstraint
-from cdec.core.grammars.session import Engine, GrammarSession
+from cdec.core.grammars.session import DEFAULT_BUDGET, Engine, GrammarSession, Work
 from cdec.core.tokens.vocabulary import Vocabulary
 
 # --- The semantics of a compiled grammar in plain Python: every token stepped, stacks as tuples.
@@ -285,13 +285,16 @@ def walk(session: Any, text: bytes) -> int:
     return int(state[0])
 
 
-def session_with(constraint: GrammarConstraint, **engine_options: Any) -> GrammarSession:
+def session_with(
+    constraint: GrammarConstraint, *, budget: int = DEFAULT_BUDGET, **work: int
+) -> GrammarSession:
     """Return a session over an engine of its own, made with other numbers than usual."""
     engine = Engine(
         constraint.arrays,
         general=constraint.lexer == "dynamic",
         end_ids=constraint.vocabulary.eos_token_ids,
         lookahead=constraint.facts.lookahead,
-        **engine_options,
+        budget=budget,
+        work=Work(**work),
     )
     return GrammarSession(engine, constraint.vocabulary.width)

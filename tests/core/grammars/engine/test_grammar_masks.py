@@ -174,7 +174,7 @@ def assert_pauses_change_nothing(
 ) -> None:
     """Compare a session that pauses again and again with one that does not."""
     roomy = constraint.session()
-    paused = session_with(constraint, mask_work=1 << 40, **options)
+    paused = session_with(constraint, a_mask=1 << 40, **options)
     prefixes = uniform_prefixes(roomy, rng, walks=4, steps=8)
     width = constraint.vocabulary.width
     expected = state_masks(roomy, states_after(roomy, prefixes), width)
@@ -229,7 +229,7 @@ def test_a_mask_that_an_automaton_would_work_on_for_long_is_stepped() -> None:
 
 def test_the_limit_on_a_mask_is_an_error_and_the_session_goes_on() -> None:
     constraint = chained(100)
-    tight = session_with(constraint, mask_work=100_000, pause_after=2000)
+    tight = session_with(constraint, a_mask=100_000, pause_after=2000)
     states, width = tight.start(1), constraint.vocabulary.width
     assert state_masks(tight, states, width)[0].any()
     assert walk(constraint.session(), b"xxxx")[0] >= 0
@@ -249,7 +249,7 @@ def test_the_limit_on_a_mask_is_an_error_and_the_session_goes_on() -> None:
 
 @pytest.mark.parametrize("question", ["advance", "check", "advance_bytes", "allowed"])
 def test_the_limit_holds_for_whatever_is_asked(question: str) -> None:
-    session = session_with(chained(100), mask_work=400, pause_after=100)
+    session = session_with(chained(100), a_mask=400, pause_after=100)
     asked = {
         "advance": lambda at: session.advance(at, np.array([258])),
         "check": lambda at: session.check(at, np.array([[256, 257, 258]])),
@@ -267,7 +267,7 @@ import numpy as np
 from tests.core.grammars.engine.test_grammar_masks import chained
 from tests.core.grammars.engine.plain_engine import session_with
 constraint = chained(260)
-session = session_with(constraint, mask_work=1 << 50)
+session = session_with(constraint, a_mask=1 << 50)
 states = session.start(1)
 print("ready", flush=True)
 while True:
