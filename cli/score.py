@@ -36,6 +36,7 @@ from cdec.integrations.records.tasks import Task, at_temperatures, prepared
 from cdec.samplers.request import MAX_NEW_TOKENS
 
 if TYPE_CHECKING:
+    from cdec.cli.frame.console import Console
     from cdec.core.constraint import Constraint
     from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.data.input.source import InputLimits, SourceStats
@@ -124,20 +125,14 @@ def execute(options: Options, run: Run) -> int:
       cdec score -m gpt2 -i texts.txt --prompt "A text: " --no-end | jq .perplexity
     """
     from cdec.data.input.source import SourceStats
-    from cdec.data.rows.count import count_records
 
     refuse_revision(options.loading.model, run.typed)
     named, options = options.artifact, with_found_artifact(options, run)
     fields = check_options(options, run.typed)
     places = named_artifacts(options.artifact, options.held)
-    limits = options.texts.input_limits
-    stats = SourceStats()
-    prompts = ScorePrompts.read(
-        _given_prompt(options, stats),
-        options.prompts,
-        options.template,
-        limits,
-    )
+    limits, stats = options.texts.input_limits, SourceStats()
+    given = _given_prompt(options, stats)
+    prompts = ScorePrompts.read(given, options.prompts, options.template, limits)
     with run.console.stage("opening artifacts") as progress:
         held = read_held(places, options.held, progress)
     with run.console.stage(loading(options.loading.model)):
@@ -155,22 +150,30 @@ def execute(options: Options, run: Run) -> int:
         tasks = map(Tasks(options, prompts, resolver).of, records)
         has_bounds = fields is None or not _BOUNDS.isdisjoint(fields)
         is_pooled = has_bounds and (places.has_artifacts or prompts.by_id is not None)
-        tally = Tally()
-        loop = Loop(
-            work=at_temperatures(model, warping_of(options.warping), partial(_scores, options)),
-            records=partial(_written, tally, fields),
-            write=partial(print_json, run.console),
-            strict=options.failures.strict,
-            max_bad=options.failures.max_bad,
-            phase="scoring",
-            total=count_records(options.texts.input),
-            model=model,
-            tally=tally,
-        )
         found = pooled(tasks, options.batch_size, is_pooled=is_pooled, is_idle=is_idle)
-        status = loop.over(found, run)
+        status = _loop(options, model, fields, run.console).over(found, run)
         run.console.warn([*resolver.take_notices(), *prompts.notices, *stats.notices])
     return status
+
+
+def _loop(
+    options: Options, model: LanguageModel, fields: Sequence[str] | None, console: Console
+) -> Loop:
+    """Return what is done with the texts."""
+    from cdec.data.rows.count import count_records
+
+    tally = Tally()
+    return Loop(
+        work=at_temperatures(model, warping_of(options.warping), partial(_scores, options)),
+        records=partial(_written, tally, fields),
+        write=partial(print_json, console),
+        strict=options.failures.strict,
+        max_bad=options.failures.max_bad,
+        phase="scoring",
+        total=count_records(options.texts.input),
+        model=model,
+        tally=tally,
+    )
 
 
 _CONSTRAINED_ONLY = ("deny", "lookahead", "heal", "prefill", "max_new_tokens", "candidates", "seed")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import mmap
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from cdec.compilers.child.compiler import ChildCompiler
 from cdec.core.artifacts.opened import open_bytes
@@ -20,6 +18,7 @@ from cdec.core.child.process import LostServerError, needing_system
 from cdec.core.errors import ArtifactError, CdecError, LimitError, Notice, OutputError
 from cdec.core.files.whole import scratch_folder
 from cdec.core.progress import FirstOfEach
+from cdec.core.recent import Recent
 
 if TYPE_CHECKING:
     from typing import Self
@@ -34,15 +33,6 @@ _MEMO_BYTES = 32 << 20
 PROCESS_LIMITS = ("compile_seconds", "compile_megabytes")
 """Limits whose passing says as much of the machine at that moment as of the source."""
 _VERSION = version("cdec")
-
-ConstraintT = TypeVar("ConstraintT", bound="Constraint")
-
-
-class _Entry(NamedTuple):
-    """What was compiled, or why it could not be."""
-
-    constraint: Constraint | CdecError
-    size: int
 
 
 class ConstraintCache:
@@ -59,11 +49,7 @@ class ConstraintCache:
     """
 
     def __init__(self, count: int, size: int) -> None:
-        self._count = count
-        self._size = size
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-        self._total = 0
-        self._lock = threading.Lock()
+        self._entries: Recent[Constraint | CdecError] = Recent(count, size)
 
     def get(self, asked: Hashable, make: Callable[[], tuple[Constraint, int]]) -> Constraint:
         """Return a constraint.
@@ -83,9 +69,9 @@ class ConstraintCache:
             constraint, size = make()
         except CdecError as error:
             if not _is_of_the_moment(error):
-                self._keep(asked, _Entry(error.again(), 0))
+                self._entries.put(asked, error.again())
             raise
-        self._keep(asked, _Entry(constraint, size))
+        self._entries.put(asked, constraint, size)
         return constraint
 
     def find(self, asked: Hashable) -> Constraint | None:
@@ -94,29 +80,10 @@ class ConstraintCache:
         Raises:
             CdecError: It could not be made.
         """
-        with self._lock:
-            entry = self._entries.get(asked)
-            if entry is None:
-                return None
-            self._entries.move_to_end(asked)
-        if isinstance(entry.constraint, CdecError):
-            raise entry.constraint.again()
-        return entry.constraint
-
-    def _keep(self, asked: Hashable, entry: _Entry) -> None:
-        with self._lock:
-            before = self._entries.pop(asked, None)
-            self._total += entry.size - (0 if before is None else before.size)
-            self._entries[asked] = entry
-            self._make_room()
-
-    def _make_room(self) -> None:
-        """Forget what was not used for longest; constraints in use live on with their users."""
-        while len(self._entries) > 1 and (
-            len(self._entries) > self._count or self._total > self._size
-        ):
-            _, oldest = self._entries.popitem(last=False)
-            self._total -= oldest.size
+        entry = self._entries.find(asked)
+        if isinstance(entry, CdecError):
+            raise entry.again()
+        return entry
 
 
 def _is_of_the_moment(error: CdecError) -> bool:
@@ -141,38 +108,6 @@ def shared_name(decides: Mapping[str, Any], vocabulary: Vocabulary) -> str:
     }
     body = json.dumps(of_all | dict(decides), sort_keys=True, default=str)
     return f"{sha256(body.encode('utf-8', 'surrogatepass')).hexdigest()}.arrow"
-
-
-class Recent(Generic[ConstraintT]):
-    """Constraints by what was asked for, the most recently used of them; for several threads.
-
-    Args:
-        most: How many to keep.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: OrderedDict[Hashable, ConstraintT] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def find(self, asked: Hashable) -> ConstraintT | None:
-        """Return the constraint that was asked for, if it is there."""
-        with self._lock:
-            if asked in self._kept:
-                self._kept.move_to_end(asked)
-            return self._kept.get(asked)
-
-    def get(self, asked: Hashable, make: Callable[[], ConstraintT]) -> ConstraintT:
-        """Return the constraint that was asked for; ``make`` makes it if it is not there."""
-        found = self.find(asked)
-        if found is not None:
-            return found
-        made = make()
-        with self._lock:
-            self._kept[asked] = made
-            if len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ tokens themselves (a digest of them), and what was forgotten is found again from
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from cdec.core.constraint import DEAD, DONE, Constraint
 from cdec.core.errors import TokenizerMismatchError, UsageError
 from cdec.core.mask import allocate_mask, mask_words
+from cdec.core.recent import Recent
 from cdec.core.tokens.vocabulary import Vocabulary
 
 
@@ -97,9 +97,6 @@ class MatcherCursor:
             )
 
 
-_ValueT = TypeVar("_ValueT")
-
-
 class PromptLengths:
     """Lengths of prompts by row of tokens.
 
@@ -110,12 +107,12 @@ class PromptLengths:
     """
 
     def __init__(self, kept: int) -> None:
-        self._known: _Recent[int] = _Recent(kept)
+        self._known: Recent[int] = Recent(kept)
 
     def of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the tokens before each row's text, int64[n], of int64[n, tokens]."""
         width = rows.shape[1]
-        found = [self._known.get(_digests(row)[0]) for row in rows]
+        found = [self._known.find(_digests(row)[0]) for row in rows]
         return np.array([width if begin is None else begin for begin in found], np.int64)
 
     def remember(self, rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
@@ -139,7 +136,7 @@ class PrefixStateCache:
 
     def __init__(self, constraint: Constraint, kept: int) -> None:
         self._constraint = constraint
-        self._known: _Recent[int] = _Recent(kept)
+        self._known: Recent[int] = Recent(kept)
         self._begin()
 
     def states(self, texts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -154,9 +151,9 @@ class PrefixStateCache:
         states = np.empty(len(texts), np.int64)
         steps: list[tuple[int, int]] = []
         for i, (text, (parent, own)) in enumerate(zip(texts, names, strict=True)):
-            known = self._known.get(own) if text.size else self._walked.start
+            known = self._known.find(own) if text.size else self._walked.start
             if known is None:
-                before = self._known.get(parent) if text.size > 1 else self._walked.start
+                before = self._known.find(parent) if text.size > 1 else self._walked.start
                 steps.append((i, self._state_after(text[:-1]) if before is None else before))
             else:
                 states[i] = known
@@ -191,32 +188,6 @@ class PrefixStateCache:
         for token in text:
             states = self._walked.after(states, token[None])
         return int(states[0])
-
-
-class _Recent(Generic[_ValueT]):
-    """The values that were put or got last, by digest."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._values: OrderedDict[bytes, _ValueT] = OrderedDict()
-
-    def get(self, name: bytes) -> _ValueT | None:
-        value = self._values.get(name)
-        if value is not None:
-            self._values.move_to_end(name)
-        return value
-
-    def put(self, name: bytes, value: _ValueT) -> None:
-        self._values[name] = value
-        self._values.move_to_end(name)
-        if len(self._values) > self._size:
-            self._values.popitem(last=False)
-
-    def drop(self, name: bytes) -> None:
-        self._values.pop(name, None)
-
-    def clear(self) -> None:
-        self._values.clear()
 
 
 def _digests(tokens: NDArray[np.int64]) -> tuple[bytes, bytes]:

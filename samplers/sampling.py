@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, overload
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.core.sample import Sample
     from cdec.core.tokens.vocabulary import Vocabulary
+    from cdec.samplers.base import Sampler
 
 BATCH_SIZE = 16
 """Prompts that are decoded together."""
@@ -129,28 +131,26 @@ def sample(
     constraints = _one_each(constraint, len(many))
     names = _ids(many, model.vocabulary) if ids is None else _checked_ids(ids, len(many))
     view = model.with_warping(temperature, top_k, top_p)
-    requests = [
-        Request.numbered(
-            prompt,
-            own,
-            id=name,
-            n=n,
-            seed=seed,
-            max_new_tokens=max_new_tokens,
-            input=fields,
-            free=free,
-        )
-        for prompt, own, name, fields in zip(
-            many, constraints, names, _fields(records, len(many)), strict=True
-        )
-    ]
-    drawn: list[list[Sample]] = []
-    for start in range(0, len(requests), max(1, batch_size)):
-        for found in sampler.draw_batch(view, requests[start : start + max(1, batch_size)]):
+    of_one = partial(Request.numbered, n=n, seed=seed, max_new_tokens=max_new_tokens, free=free)
+    each = zip(many, constraints, names, _fields(records, len(many)), strict=True)
+    requests = [of_one(prompt, own, id=name, input=said) for prompt, own, name, said in each]
+    drawn = list(_drawn(sampler, view, requests, max(1, batch_size)))
+    return drawn[0] if alone else drawn
+
+
+def _drawn(
+    sampler: Sampler, model: LanguageModel, requests: Sequence[Request], batch_size: int
+) -> Iterator[list[Sample]]:
+    """Yield the samples of each request.
+
+    Raises:
+        CdecError: Of the first that failed.
+    """
+    for start in range(0, len(requests), batch_size):
+        for found in sampler.draw_batch(model, requests[start : start + batch_size]):
             if isinstance(found, CdecError):
                 raise found
-            drawn.append(found)
-    return drawn[0] if alone else drawn
+            yield found
 
 
 def _require_types(model: object, constraint: object, method: object) -> None:

@@ -126,28 +126,25 @@ class Loop:
         JUDGE.take_notices()
         run.summary = lambda: tally.line(time.monotonic() - run.started, self._calls())
         with run.console.stage(self.phase, self.total, "records", self._note) as tell:
-            for batch in batches:
-                for done in work_off(batch, self.work, self.records):
-                    records = done.records
-                    if done.error is not None:
-                        if self.strict or done.ends_run:
-                            raise done.error
-                        self._require_few(tally.errors)
-                        tally.fail(done.error)
-                        # Said once a run: how an error came about that other code raised.
-                        if done.error.__cause__ is not None and not is_traced:
-                            run.console.traceback(done.error)
-                            is_traced = True
-                        records = [self.failed(done.task, done.error)]
-                    # With its last line a record is done: no signal comes between the two.
-                    for left in reversed(range(len(records))):
-                        with run.signals.shield():
-                            self.write(records[-1 - left])
-                            tally.records += left == 0
-                    total = None if self.total is None else self.total - self.skipped()
-                    tell(Stage(self.phase, tally.records, total, "records"))
-                    if self.under_way is not None:
-                        self.under_way.said = ""
+            for done in work_off(batches, self.work, self.records, strict=self.strict):
+                records = done.records
+                if done.error is not None:
+                    self._require_few(tally.errors)
+                    tally.fail(done.error)
+                    # Said once a run: how an error came about that other code raised.
+                    if done.error.__cause__ is not None and not is_traced:
+                        run.console.traceback(done.error)
+                        is_traced = True
+                    records = [self.failed(done.task, done.error)]
+                # With its last line a record is done: no signal comes between the two.
+                for left in reversed(range(len(records))):
+                    with run.signals.shield():
+                        self.write(records[-1 - left])
+                        tally.records += left == 0
+                total = None if self.total is None else self.total - self.skipped()
+                tell(Stage(self.phase, tally.records, total, "records"))
+                if self.under_way is not None:
+                    self.under_way.said = ""
                 run.signals.checkpoint()
         run.console.warn(JUDGE.take_notices())
         is_told = run.console.quiet or not tally.has_results

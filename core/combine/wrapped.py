@@ -102,12 +102,12 @@ class ForwardingSession(Session):
         return np.zeros(len(states), np.bool_)
 
     def own_mask(self, state: int) -> NDArray[np.int32]:
-        """Return the packed mask of an own state, int32[words]."""
-        raise NotImplementedError
+        """Return the packed mask of an own state, int32[words]; nothing is allowed there."""
+        return np.zeros(self.words, np.int32)
 
     def own_after(self, state: int, token: int) -> int:
-        """Return the state after a token from an own state."""
-        raise NotImplementedError
+        """Return the state after a token from an own state; none."""
+        return DEAD
 
     def own_end(self, state: int) -> bool:
         """Say whether the text may end at an own state."""

@@ -3,7 +3,7 @@
 Read ``vocabulary`` first. ``sources`` makes one of whatever names a tokenizer: ``files`` tells the
 formats of files apart, ``spec`` is what all become, with its encoder; ``locations`` knows the
 models in the package, and whether the hub answers. ``token_trie`` is the vocabulary as a trie of
-bytes. Imports nothing but errors, files and the library. Others import ``vocabulary``,
+bytes. Imports nothing but errors, files, masks and the library. Others import ``vocabulary``,
 ``token_trie`` and ``locations``, and ``Vocabulary.from_tokenizer`` what reads tokenizers.
 """
 

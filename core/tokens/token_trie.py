@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import UntokenizableError
 from cdec.core.files.cache import CacheFolder
+from cdec.core.mask import offsets_of
 from cdec.core.native import library
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -91,12 +92,10 @@ class TokenTrie:
     def without(self, kept: NDArray[np.bool_]) -> TokenTrie:
         """Return the trie of the tokens that are kept, bool by id; O(nodes)."""
         chosen = kept[self.token_ids]
-        before = np.zeros(len(chosen) + 1, np.int32)
-        np.cumsum(chosen, out=before[1:])
+        before = offsets_of(chosen).astype(np.int32)
         first = before[self.token_offsets]
         stays = first[self.skip] > first[:-1]
-        place = np.zeros(len(stays) + 1, np.int32)
-        np.cumsum(stays, out=place[1:])
+        place = offsets_of(stays).astype(np.int32)
         return TokenTrie(
             self.node_byte[stays],
             self.depth[stays],

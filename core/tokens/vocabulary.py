@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
+from cdec.core.mask import offsets_of
 
 
 class Encoder(Protocol):
@@ -200,9 +201,7 @@ class Vocabulary:
     @cached_property
     def byte_offsets(self) -> NDArray[np.int64]:
         """Where each token's bytes lie in ``flat_bytes``, int64[size + 1], read-only."""
-        offsets = np.zeros(self.size + 1, dtype=np.int64)
-        np.cumsum(self.byte_lengths, out=offsets[1:])
-        return _frozen(offsets)
+        return _frozen(offsets_of(self.byte_lengths))
 
     @cached_property
     def flat_bytes(self) -> NDArray[np.uint8]:

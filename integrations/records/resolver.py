@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from cdec.core.errors import HOW_TO_MAKE_ONE, FieldError, Notice, UsageError, needs_grammar
+from cdec.core.recent import Recent
 from cdec.integrations.records.settings import DEFAULT
 from cdec.integrations.records.sources import RecordSources
 
@@ -61,7 +62,7 @@ class ConstraintResolver:
         default: Constraint | None = None,
         bind: Bind | None = None,
     ) -> None:
-        from cdec.compilers.cache import ConstraintCache, Recent, SourceCache
+        from cdec.compilers.cache import ConstraintCache, SourceCache
         from cdec.compilers.sets.cache import SetCache
         from cdec.core.artifacts.opened import bind_artifact
         from cdec.core.combine.restriction import Restriction

@@ -183,11 +183,7 @@ class RecordSampler:
         Raises:
             CdecError: As ``sample``.
         """
-        for batch in batches(tasks, self.batch_size):
-            for done in work_off(batch, work, records):
-                if done.error is not None and (self._strict or done.ends_run):
-                    raise done.error
-                yield done
+        return work_off(batches(tasks, self.batch_size), work, records, strict=self._strict)
 
     def take_notices(self) -> list[Notice]:
         """Return the warnings since the last call."""

@@ -65,21 +65,31 @@ class Done:
 
 
 def work_off(
-    batch: Sequence[Task],
-    work: Work,
-    records: Records,
+    batches: Iterable[Sequence[Task]], work: Work, records: Records, *, strict: bool
 ) -> Iterator[Done]:
-    """Yield what becomes of each task of a batch, in order.
+    """Yield what becomes of each task, in order, batch by batch.
 
     Args:
-        batch: Tasks, those that cannot be done among them.
-        work: Done with all that can be done together.
+        batches: Tasks, those that cannot be done among them; the next batch is asked for when all
+            of the one before is done.
+        work: Done with all of a batch that can be done together.
         records: The records of a task's result, made when its turn comes.
+        strict: Whether the first error of a task ends it all.
 
     Raises:
         ChatTemplateMissingError: The model has none, which all records would miss.
-        CdecError: What ``work`` or ``records`` raised itself, or no memory is left.
+        CdecError: What ``work`` or ``records`` raised itself, or no memory is left; the error of a
+            task that is the run's.
     """
+    for batch in batches:
+        for done in _batch_done(batch, work, records):
+            if done.error is not None and (strict or done.ends_run):
+                raise done.error
+            yield done
+
+
+def _batch_done(batch: Sequence[Task], work: Work, records: Records) -> Iterator[Done]:
+    """Yield what becomes of each task of a batch."""
     for task, result in zip(batch, _results(batch, work), strict=True):
         if not isinstance(result, CdecError):
             try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cdec.compilers.cache import ConstraintCache, Recent, SourceCache
+from cdec.compilers.cache import ConstraintCache, SourceCache
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import GrammarOptions, regex_options
 from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
@@ -18,6 +18,7 @@ from cdec.core.combine.denial import deny
 from cdec.core.constraint import candidates_of
 from cdec.core.errors import CdecError
 from cdec.core.files.cache import CacheFolder
+from cdec.core.recent import Recent
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.serving.settings import ConstraintRequest, ServingSettings
 
