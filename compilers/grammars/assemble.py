@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import Grammar, Terminal
+from cdec.core.artifacts.write import recorded_metadata
 from cdec.core.grammars.columns import COLUMNS, arrays_from, no_automaton, no_indents, no_loops
 from cdec.core.grammars.session import Engine
 
@@ -277,10 +278,7 @@ def grammar_metadata(
     *,
     source: str,
 ) -> dict[str, str]:
-    """Return the schema metadata of a grammar artifact.
-
-    The tokenisation is left out: masks depend on the tokens' bytes alone.
-    """
+    """Return the schema metadata of a grammar artifact."""
     options = {
         "lexer": report.lexer,
         "lexer_reason": report.lexer_reason,
@@ -293,16 +291,9 @@ def grammar_metadata(
         "conjoined": [p for terminal in grammar.terminals for p in terminal.conjoined],
         "deny_regex": [p for terminal in grammar.terminals for p in terminal.denied],
     }
+    digest = hashlib.sha256(grammar.source.encode()).hexdigest()
     return {
-        "cdec.vocabulary_hash": vocabulary.vocabulary_hash,
-        "cdec.tokenization_hash": "",
-        "cdec.vocabulary_size": str(vocabulary.size),
-        "cdec.vocabulary_name": vocabulary.name.encode("utf-8", "replace").decode(),
-        "cdec.eos": json.dumps(list(vocabulary.eos_token_ids)),
-        "cdec.source": source.encode("utf-8", "replace").decode(),
-        "cdec.source_hash": hashlib.sha256(grammar.source.encode()).hexdigest(),
-        "cdec.options": json.dumps(options, sort_keys=True),
-        "cdec.counts": json.dumps(report.counts, sort_keys=True),
+        **recorded_metadata(vocabulary, source, digest, options, report.counts),
         "cdec.sound": "1" if report.is_sound else "0",
         "cdec.sound_reason": report.sound_reason,
         "cdec.grammar": grammar.source,

@@ -37,7 +37,7 @@ from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
 from cdec.compilers.schemas.source import read_json
 from cdec.compilers.schemas.typed.kinds import schema_text
-from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
+from cdec.core.artifacts.write import MADE_FROM_KEY, recorded_metadata, write_artifact
 from cdec.core.errors import DataError, LimitError
 from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
@@ -237,16 +237,9 @@ def _metadata(
         "formats": options.formats,
         "numbers": options.numbers,
     }
+    digest = hashlib.sha256(text.encode()).hexdigest()
     metadata = {
-        "cdec.vocabulary_hash": vocabulary.vocabulary_hash,
-        "cdec.tokenization_hash": "",
-        "cdec.vocabulary_size": str(vocabulary.size),
-        "cdec.vocabulary_name": vocabulary.name.encode("utf-8", "replace").decode(),
-        "cdec.eos": json.dumps(list(vocabulary.eos_token_ids)),
-        "cdec.source": options.name.encode("utf-8", "replace").decode(),
-        "cdec.source_hash": hashlib.sha256(text.encode()).hexdigest(),
-        "cdec.options": json.dumps(decided, sort_keys=True),
-        "cdec.counts": json.dumps(report.counts, sort_keys=True),
+        **recorded_metadata(vocabulary, options.name, digest, decided, report.counts),
         "cdec.sound": "1" if report.is_sound else "0",
         "cdec.sound_reason": report.sound_reason,
         "cdec.schema": text,

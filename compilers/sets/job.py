@@ -6,7 +6,6 @@ What becomes of the columns, a file or a constraint in memory, is its caller's.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -27,6 +26,7 @@ from cdec.compilers.sets.rows import (
     offsets_of,
     picked_offsets,
 )
+from cdec.core.artifacts.write import recorded_metadata
 from cdec.core.errors import EmptySetError, FieldError, LimitError, Notice, UsageError
 from cdec.core.files.remote import public_name
 from cdec.core.native import library
@@ -219,17 +219,8 @@ def set_metadata(
     tokenization_hash: str | None,
 ) -> dict[str, str]:
     """Return the schema metadata of a set artifact."""
-    return {
-        "cdec.vocabulary_hash": vocabulary.vocabulary_hash,
-        "cdec.tokenization_hash": tokenization_hash or "",
-        "cdec.vocabulary_size": str(vocabulary.size),
-        "cdec.vocabulary_name": vocabulary.name.encode("utf-8", "replace").decode(),
-        "cdec.eos": json.dumps(list(vocabulary.eos_token_ids)),
-        "cdec.source": source.encode("utf-8", "replace").decode(),
-        "cdec.source_hash": source_hash,
-        "cdec.options": json.dumps(report.options, sort_keys=True),
-        "cdec.counts": json.dumps(report.counts, sort_keys=True),
-    }
+    recorded = recorded_metadata(vocabulary, source, source_hash, report.options, report.counts)
+    return recorded | {"cdec.tokenization_hash": tokenization_hash or ""}
 
 
 def _sources(rows: Rows, first: NDArray[np.bool_], report: SetReport) -> dict[str, NDArray[Any]]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from cdec.core.artifacts.frame import Frame, read_frame
 from cdec.core.errors import ArtifactChecksumError
 from cdec.core.files.whole import whole_file
+from cdec.core.tokens.vocabulary import Vocabulary
 
 FORMAT_VERSION = 1
 MADE_FROM_KEY = "cdec.made_from"
@@ -32,6 +33,30 @@ DIGEST_CHARACTERS = 64
 DIGEST_KEY = "cdec.digest"
 PLACEHOLDER = hashlib.sha256(b"the digest of a cdec artifact stands here").hexdigest()
 """Stands in the digest's places while the file is written."""
+
+
+def recorded_metadata(
+    vocabulary: Vocabulary,
+    source: str,
+    source_hash: str,
+    options: Mapping[str, object],
+    counts: Mapping[str, int],
+) -> dict[str, str]:
+    """Return the schema metadata that the artifact of a named source has, of whatever kind.
+
+    The tokenisation is left out, for kinds whose masks depend on the tokens' bytes alone.
+    """
+    return {
+        "cdec.vocabulary_hash": vocabulary.vocabulary_hash,
+        "cdec.tokenization_hash": "",
+        "cdec.vocabulary_size": str(vocabulary.size),
+        "cdec.vocabulary_name": vocabulary.name.encode("utf-8", "replace").decode(),
+        "cdec.eos": json.dumps(list(vocabulary.eos_token_ids)),
+        "cdec.source": source.encode("utf-8", "replace").decode(),
+        "cdec.source_hash": source_hash,
+        "cdec.options": json.dumps(options, sort_keys=True),
+        "cdec.counts": json.dumps(counts, sort_keys=True),
+    }
 
 
 def write_artifact(

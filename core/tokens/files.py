@@ -28,6 +28,17 @@ MAX_TOKENIZER_BYTES = 256 << 20
 """Limit on a tokenizer file, unpacked; the largest in use have some 35 MiB."""
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _XZ_MEMORY = 128 << 20
+_BPE: Mapping[str, Any] = {
+    "type": "BPE",
+    "dropout": None,
+    "unk_token": None,
+    "continuing_subword_prefix": None,
+    "end_of_word_suffix": None,
+    "fuse_unk": False,
+    "byte_fallback": False,
+    "ignore_merges": False,
+}
+"""The model of a tokenizer by byte pairs, as the library writes it, but for its tokens."""
 _MERGES = {"encoder.json": "vocab.bpe", "vocab.json": "merges.txt"}
 """Vocabulary of GPT-2's two-file form -> its merges."""
 _ROLES = (
@@ -201,18 +212,7 @@ def _read_two_files(path: Path, data: bytes) -> UncheckedTokenizer:
         "normalizer": None,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
         | {"trim_offsets": False},
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": vocab,
-            "merges": lines,
-        },
+        "model": {**_BPE, "vocab": vocab, "merges": lines},
     }
     eos = {end} if isinstance(end, int) else set()
     return UncheckedTokenizer(spec, set(eos), eos, end if eos else None, path.parent.name or name)
@@ -371,13 +371,7 @@ def rank_spec(ranks: Mapping[bytes, int], pattern: str, special_ids: Collection[
             "pretokenizers": [split, levels | {"trim_offsets": False}],
         },
         "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
+            **_BPE,
             "ignore_merges": True,
             "vocab": ids | {f" special {i}": i for i in special_ids},
             "merges": merges,
@@ -507,14 +501,10 @@ def _normalizer(spec: Any) -> Spec | None:
 def _bpe(proto: Any) -> Spec:
     ids = {piece.piece: i for i, piece in enumerate(proto.pieces)}
     return {
-        "type": "BPE",
-        "dropout": None,
+        **_BPE,
         "unk_token": proto.pieces[proto.trainer_spec.unk_id].piece,
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
         "fuse_unk": True,
         "byte_fallback": bool(proto.trainer_spec.byte_fallback),
-        "ignore_merges": False,
         "vocab": ids,
         "merges": _merges(proto),
     }

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import Grammar, Rule
 from cdec.compilers.grammars.lookaround.rows import End
-from cdec.compilers.grammars.parser.tables import ParseTables, columns_of, rows_of
+from cdec.compilers.grammars.parser.tables import ParseTables, rows_of, with_rows
 from cdec.compilers.grammars.scanner.competition import Contexts
 
 Pair = tuple[int, int]
@@ -251,7 +251,6 @@ class _Split:
 
     def _parse_tables(self) -> ParseTables:
         old, gotos = self._tables, self._gotos()
-        actions = columns_of(self._rows)
         items = rows_of(old.item_offsets, old.item_rules, old.item_dots)
         items += [items[state] for state, _ in self._copies]
         numbers = [rule for _, rule in self._reductions()]
@@ -259,22 +258,8 @@ class _Split:
         items += [[(number, len(every[number].rhs))] for number in numbers]
         origin = [s for s, _ in self._copies] + [pair[0] for pair, _ in self._readers]
         accepts = [frozenset(t for t, _ in row if t != self._end) for row in self._rows]
-        laid, listed = columns_of(gotos), columns_of(items)
         return replace(
-            old,
-            num_states=len(self._rows),
-            action_offsets=actions[0],
-            action_terminals=actions[1],
-            action_values=actions[2],
-            goto_offsets=laid[0],
-            goto_symbols=laid[1],
-            goto_states=laid[2],
-            rule_lhs=np.array([rule.lhs for rule in every], np.int32),
-            rule_length=np.array([len(rule.rhs) for rule in every], np.int32),
-            item_offsets=listed[0],
-            item_rules=listed[1],
-            item_dots=listed[2],
-            rules=every,
+            with_rows(old, self._rows, gotos, items, every),
             nonterminals=(*old.nonterminals, *(f"__behind_{n}" for n in range(len(self._symbols)))),
             accepts=accepts,
             competing=accepts,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,6 +197,10 @@ class ParseTables:
     is_whole: bool
 
 
+Rows: TypeAlias = Sequence[Sequence[tuple[int, int]]]
+"""Pairs of numbers, a list of them a state."""
+
+
 def rows_of(
     offsets: NDArray[np.int32], first: NDArray[np.int32], second: NDArray[np.int32]
 ) -> list[list[tuple[int, int]]]:
@@ -216,13 +220,38 @@ def goto_rows(tables: ParseTables) -> list[dict[int, int]]:
     return list(map(dict, rows_of(tables.goto_offsets, tables.goto_symbols, tables.goto_states)))
 
 
-def columns_of(
-    rows: Sequence[Sequence[tuple[int, int]]],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+def columns_of(rows: Rows) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """Return offsets, first and second numbers of lists of pairs."""
     flat = np.array([pair for row in rows for pair in row], dtype=np.int32).reshape(-1, 2)
     offsets = np.cumsum([0, *map(len, rows)]).astype(np.int32)
     return offsets, flat[:, 0].copy(), flat[:, 1].copy()
+
+
+def with_rows(
+    tables: ParseTables,
+    actions: Rows,
+    gotos: Rows,
+    items: Rows,
+    rules: Sequence[Rule],
+) -> ParseTables:
+    """Return tables with other actions, gotos, kernel items and rules, a row of each a state."""
+    acting, going, begun = columns_of(actions), columns_of(gotos), columns_of(items)
+    return replace(
+        tables,
+        num_states=len(actions),
+        action_offsets=acting[0],
+        action_terminals=acting[1],
+        action_values=acting[2],
+        goto_offsets=going[0],
+        goto_symbols=going[1],
+        goto_states=going[2],
+        rule_lhs=np.array([rule.lhs for rule in rules], np.int32),
+        rule_length=np.array([len(rule.rhs) for rule in rules], np.int32),
+        item_offsets=begun[0],
+        item_rules=begun[1],
+        item_dots=begun[2],
+        rules=tuple(rules),
+    )
 
 
 def build_tables(

@@ -30,9 +30,9 @@ from cdec.compilers.grammars.parser.tables import (
     ParseTables,
     action_rows,
     bits,
-    columns_of,
     rows_of,
     terminal_name,
+    with_rows,
 )
 from cdec.compilers.grammars.soundness.completions import ACCEPT, Boundary, Completions, Way, Ways
 from cdec.compilers.grammars.soundness.lookahead import NOTHING_PENDING, TerminalInContext
@@ -411,25 +411,16 @@ class Splitter:
                 if value >= 0:
                     after[terminal].add(value)
         known = rows_of(tables.item_offsets, tables.item_rules, tables.item_dots)
-        items = columns_of([known[self._state_of(place)] for place in self._places])
-        actions = columns_of([sorted(row.items()) for row in self._rows])
-        going = columns_of([sorted(row.items()) for row in gotos])
+        laid = with_rows(
+            tables,
+            [sorted(row.items()) for row in self._rows],
+            [sorted(row.items()) for row in gotos],
+            [known[self._state_of(place)] for place in self._places],
+            self._rules,
+        )
         return Split(
             replace(
-                tables,
-                num_states=len(self._places),
-                action_offsets=actions[0],
-                action_terminals=actions[1],
-                action_values=actions[2],
-                goto_offsets=going[0],
-                goto_symbols=going[1],
-                goto_states=going[2],
-                rule_lhs=np.array([rule.lhs for rule in self._rules], np.int32),
-                rule_length=np.array([len(rule.rhs) for rule in self._rules], np.int32),
-                item_offsets=items[0],
-                item_rules=items[1],
-                item_dots=items[2],
-                rules=tuple(self._rules),
+                laid,
                 nonterminals=tuple(self._names),
                 contexts_after=[np.array(sorted(states), np.int32) for states in after[:-1]],
             ),
