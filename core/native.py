@@ -13,6 +13,7 @@ import hashlib
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import get_args, get_type_hints
 
 from cdec.core.errors import NativeLibraryError
 
@@ -45,3 +46,9 @@ def _digest(sources: Path) -> str:
 
 
 library = load()
+
+
+def element_types(struct: type) -> dict[str, str]:
+    """Return the element type of every array of a struct, as numpy names it, by field."""
+    fields = get_type_hints(struct).items()
+    return {name: get_args(get_args(array)[1])[0].__name__ for name, array in fields}

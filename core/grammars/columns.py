@@ -59,6 +59,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.native import element_types
+
 
 class GrammarArrays(NamedTuple):
     """All int32 unless noted; ``_offsets`` arrays have one more element than what they index.
@@ -133,14 +135,7 @@ RELATIVE = 1 << 30
 """What is added to an element of ``delta`` that is relative."""
 AUTOMATON = tuple(name for name in GrammarArrays._fields if name.startswith("automaton_"))
 """The columns of the automaton of masks, as far as it was made when compiling."""
-_INT64 = (
-    *("tree_paths", "tree_groups", "group_branches", "group_tokens", "tree_verify"),
-    *("automaton_offsets", "automaton_items", "automaton_step_offsets", "vocabulary_offsets"),
-)
-COLUMNS: Mapping[str, str] = {
-    name: "uint8" if name == "vocabulary_bytes" else "int64" if name in _INT64 else "int32"
-    for name in GrammarArrays._fields
-}
+COLUMNS: Mapping[str, str] = element_types(GrammarArrays)
 """Column name -> element type."""
 
 

@@ -49,6 +49,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.native import element_types
+
 
 class SchemaArrays(NamedTuple):
     """``_offsets`` arrays have one more element than what they index; -1 is none.
@@ -127,21 +129,7 @@ none; one blank behind colons and commas; lines that are indented by two or four
 USUAL_ESCAPES = 256
 """Added to ``indent``: of printable ASCII only quotes and backslashes are escaped, by one more."""
 
-_UINT8 = ("edge_low", "edge_high", "state_free", "state_open", "object_ordered", "slot_single")
-_INT64 = (
-    *("state_edges", "string_min", "string_max", "array_min", "array_max"),
-    *("object_min", "object_max", "array_counter_min", "array_counter_max"),
-    *("object_counter_min", "object_counter_max"),
-)
-
-
-def _type(name: str) -> str:
-    if name in _UINT8 or name == "slot_required" or name.endswith(("_bytes", "_distinct")):
-        return "uint8"
-    return "int64" if name in _INT64 or name.endswith("_offsets") else "int32"
-
-
-COLUMNS: Mapping[str, str] = {name: _type(name) for name in SchemaArrays._fields}
+COLUMNS: Mapping[str, str] = element_types(SchemaArrays)
 """Column name -> element type."""
 
 

@@ -24,7 +24,7 @@ from cdec.core.mask import mask_words
 from cdec.core.sets.trie import DENSE_DEGREE, DTYPES
 
 COLUMNS: Mapping[str, str] = {
-    **{name: np.dtype(kind).name for name, kind in DTYPES.items()},
+    **DTYPES,
     "text_hash": "uint64",
     "text_row": "int32",
     "source_offsets": "int64",

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import EmptySetError, LimitError, UsageError
 from cdec.core.mask import mask_words
-from cdec.core.native import library
+from cdec.core.native import element_types, library
 
 __all__ = ["DENSE_DEGREE", "DTYPES", "END", "SetArrays", "build_trie"]
 
@@ -33,19 +33,6 @@ END = -1
 """Token of the sentinel child that says: a member may end at the parent."""
 DENSE_DEGREE = 256
 """Nodes with at least this many children have a packed mask of their own."""
-
-DTYPES: Mapping[str, type[np.generic]] = {
-    "tokens": np.int32,
-    "row_offsets": np.int64,
-    "node_token": np.int32,
-    "node_link": np.int64,
-    "node_degree": np.int32,
-    "node_row": np.int32,
-    "node_count": np.int32,
-    "dense_nodes": np.int32,
-    "dense_masks": np.int32,
-}
-"""Element type of every array of a set."""
 
 _MAX_ROWS = 2**31 - 1
 
@@ -111,6 +98,10 @@ class SetArrays:
     def row(self, row: int) -> NDArray[np.int32]:
         """Return the tokens of one row."""
         return self.tokens[self.row_offsets[row] : self.row_offsets[row + 1]]
+
+
+DTYPES: Mapping[str, str] = element_types(SetArrays)
+"""Element type of every array of a set."""
 
 
 class _Nodes(NamedTuple):

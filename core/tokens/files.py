@@ -28,7 +28,7 @@ MAX_TOKENIZER_BYTES = 256 << 20
 """Limit on a tokenizer file, unpacked; the largest in use have some 35 MiB."""
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _XZ_MEMORY = 128 << 20
-_BPE: Mapping[str, Any] = {
+_BYTE_PAIRS: Mapping[str, Any] = {
     "type": "BPE",
     "dropout": None,
     "unk_token": None,
@@ -212,7 +212,7 @@ def _read_two_files(path: Path, data: bytes) -> UncheckedTokenizer:
         "normalizer": None,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
         | {"trim_offsets": False},
-        "model": {**_BPE, "vocab": vocab, "merges": lines},
+        "model": {**_BYTE_PAIRS, "vocab": vocab, "merges": lines},
     }
     eos = {end} if isinstance(end, int) else set()
     return UncheckedTokenizer(spec, set(eos), eos, end if eos else None, path.parent.name or name)
@@ -371,7 +371,7 @@ def rank_spec(ranks: Mapping[bytes, int], pattern: str, special_ids: Collection[
             "pretokenizers": [split, levels | {"trim_offsets": False}],
         },
         "model": {
-            **_BPE,
+            **_BYTE_PAIRS,
             "ignore_merges": True,
             "vocab": ids | {f" special {i}": i for i in special_ids},
             "merges": merges,
@@ -501,7 +501,7 @@ def _normalizer(spec: Any) -> Spec | None:
 def _bpe(proto: Any) -> Spec:
     ids = {piece.piece: i for i, piece in enumerate(proto.pieces)}
     return {
-        **_BPE,
+        **_BYTE_PAIRS,
         "unk_token": proto.pieces[proto.trainer_spec.unk_id].piece,
         "fuse_unk": True,
         "byte_fallback": bool(proto.trainer_spec.byte_fallback),

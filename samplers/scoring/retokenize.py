@@ -21,10 +21,11 @@ from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.wrapped import ForwardingSession, mask_of
 from cdec.core.constraint import DEAD, DONE, Constraint, Facts, Session
 from cdec.core.device_session import on_device
-from cdec.core.errors import CdecError, ContextLengthError, EncodingError, UntokenizableError
+from cdec.core.errors import CdecError, ContextLengthError, UntokenizableError
 from cdec.core.sample import FINISH_COMPLETE, FINISH_LENGTH
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.request import Request
+from cdec.samplers.scoring.texts import utf8_of
 
 if TYPE_CHECKING:
     from cdec.core.models.language_model import LanguageModel, Prompt
@@ -229,13 +230,7 @@ class Retokenizer:
             UntokenizableError: Its tokens are another text, or there are none.
         """
         vocabulary = self._model.vocabulary
-        try:
-            data = text.encode()
-        except UnicodeEncodeError as error:
-            raise EncodingError(
-                f"the text has a lone surrogate at character {error.start}",
-                hint="Write it as valid Unicode.",
-            ) from error
+        data = utf8_of(text)
         canonical = vocabulary.encode([text])[0]
         if vocabulary.decode(canonical) != data:
             raise UntokenizableError(

@@ -106,14 +106,23 @@ def read(
     )
 
 
-def _spell(vocabulary: Vocabulary, constraint: Constraint | None, text: str) -> list[int]:
+def utf8_of(text: str) -> bytes:
+    """Return a text's bytes.
+
+    Raises:
+        EncodingError: It has a lone surrogate.
+    """
     try:
-        data = text.encode()
+        return text.encode()
     except UnicodeEncodeError as error:
         raise EncodingError(
             f"the text has a lone surrogate at character {error.start}",
             hint="Write it as valid Unicode.",
         ) from error
+
+
+def _spell(vocabulary: Vocabulary, constraint: Constraint | None, text: str) -> list[int]:
+    data = utf8_of(text)
     if constraint is not None:
         data = constraint.text_of(data)
         own = constraint.token_ids_of(data)

@@ -102,7 +102,7 @@ def test_only_nodes_of_high_degree_have_dense_masks() -> None:
 
 def test_arrays_are_read_only_and_of_the_documented_types() -> None:
     arrays = build_trie(*flat_rows([[1], [2]])).to_mapping()
-    assert {name: array.dtype.type for name, array in arrays.items()} == dict(DTYPES)
+    assert {name: array.dtype.name for name, array in arrays.items()} == dict(DTYPES)
     assert not any(array.flags.writeable for array in arrays.values())
 
 
