@@ -118,8 +118,6 @@ FREE, ABSORBING = 1, 2
 of characters after any text it is accepting, with the label of this state."""
 REGION_RANK = 1 << 30
 """Rank of the regions of an ordered object; those of single slots are below."""
-UNBOUNDED = -1
-"""A maximum that there is none of."""
 LARGEST = 1 << 40
 """Bounds of lengths and counts are below: a text never comes to it."""
 MOST_INDENT = 64

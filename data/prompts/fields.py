@@ -306,10 +306,6 @@ class FreeFields(TypedDict):
     regions: int | None
 
 
-FREE_FIELDS = frozenset(FreeFields.__annotations__)
-"""Their names."""
-
-
 def free_fields(record: RecordFields) -> FreeFields:
     """Return a record's fields about free text, checked one by one.
 
