@@ -185,7 +185,7 @@ def test_values_of_a_list_that_few_bytes_stand_for_are_bounded() -> None:
     (record,) = read_prompts(io.BytesIO(listed(5_000_000)))
     assert not isinstance(record, BadRecord), "60 MB in memory are no bomb"
     with pytest.raises(LimitError, match="200 times"):
-        list(read_prompts(io.BytesIO(listed(30_000_000))))
+        list(read_prompts(io.BytesIO(listed(40_000_000))))
 
 
 def test_texts_that_share_their_beginnings_are_a_bomb_like_any_other() -> None:
