@@ -45,10 +45,12 @@ class Budget:
     max_batch_tokens: int = 16384
     cache_bytes: int = DEFAULT_CACHE_BYTES
     key_value_bytes: int = 1 << 30
+    prefix_cache_bytes: int = 0
 
     def __post_init__(self) -> None:
         batches = min(self.max_batch_rows, self.max_batch_tokens)
-        if batches < 1 or min(self.cache_bytes, self.key_value_bytes) < 0:
+        kept = min(self.cache_bytes, self.key_value_bytes, self.prefix_cache_bytes)
+        if batches < 1 or kept < 0:
             raise UsageError("batch sizes must be at least 1 and cache sizes not negative")
 
 
@@ -123,10 +125,7 @@ class TreeModel(LanguageModel):
 
     def advance(self, contexts: ArrayLike, token_ids: ArrayLike) -> Contexts:
         """Return the contexts one token longer; nothing is evaluated yet."""
-        tokens = np.asarray(token_ids, np.int64)
-        if tokens.size and (tokens.min() < 0 or tokens.max() >= self.vocabulary.width):
-            raise UsageError(f"a token id lies outside 0..{self.vocabulary.width - 1}")
-        return self._tree.child(contexts, tokens)
+        return self._tree.child(contexts, token_ids, self.vocabulary.width)
 
     def evaluate(self, contexts: ArrayLike) -> Distributions:
         """Return the next-token distributions of contexts, each distinct prefix once."""
@@ -134,8 +133,8 @@ class TreeModel(LanguageModel):
         if not nodes.size:
             scores = self._forward(nodes)
             return Distributions(scores, normalizers(scores), nodes)
-        self._fill(nodes)
-        return self._distributions.collect(nodes)
+        missing = self._fill(nodes)
+        return self._distributions.collect(nodes, missing)
 
     def scores_of(self, contexts: ArrayLike) -> list[BlockRows]:
         """Return what ``evaluate`` does block by block: no score is copied."""
@@ -236,17 +235,19 @@ class TreeModel(LanguageModel):
         self._table.add("calls", nodes, calls)
         self._table.add("tokens", nodes, tokens)
 
-    def _fill(self, nodes: Contexts) -> None:
-        """Compute and keep the distributions of ``nodes`` that are not kept."""
-        self._tree.require_live(nodes)
+    def _fill(self, nodes: Contexts) -> Contexts:
+        """Compute and keep the distributions of ``nodes`` that are not kept; return these."""
         missing = self._distributions.missing(nodes)
         if not missing.size:
-            return
+            return missing
         self._table.require_room(missing, self.context_length)
         with self.watch(missing):
             scores = self._table.warp(missing, self._forward(missing))
             self._table.add("evaluations", missing, 1)
-            self._distributions.store(missing, scores, normalizers(scores), keep=nodes)
+            # Where all are new, none has a block that must stay.
+            kept = nodes if len(nodes) > len(missing) else missing[:0]
+            self._distributions.store(missing, scores, normalizers(scores), keep=kept)
+        return missing
 
 
 class PromptTable:
@@ -305,19 +306,25 @@ class PromptTable:
 
     def add(self, name: str, nodes: NDArray[np.int64], amounts: ArrayLike) -> None:
         """Add ``amounts``, int[n] or one for all, to what was computed for the prompts of nodes."""
-        self._totals[name] += int(np.broadcast_to(amounts, nodes.shape).sum())
-        np.add.at(self._tree.root_columns[name], self._tree.number[nodes], amounts)
+        self._totals[name] += self._tree.count(name, nodes, amounts)
+
+    def add_to_total(self, name: str, amount: int) -> None:
+        """Add what was computed for several prompts at once, or is counted for one too often."""
+        self._totals[name] += amount
 
     def warp(self, nodes: NDArray[np.int64], scores: Any) -> Any:
         """Apply to each row of ``scores`` float[n, V] the warping of its prompt."""
+        if len(self._warpings) == 1:
+            return scores
         chosen = self._tree.of_root("warping", nodes)
+        if chosen.min() == chosen.max():
+            warping = self._warpings[int(chosen[0])]
+            return scores if warping.is_identity else warping.apply(scores)
         for number in np.unique(chosen).tolist():
             warping = self._warpings[number]
             rows = np.flatnonzero(chosen == number)
             if warping.is_identity:
                 continue
-            if len(rows) == len(nodes):
-                return warping.apply(scores)
             index = like(rows, scores)
             scores[index] = warping.apply(scores[index])
         return scores
@@ -330,7 +337,7 @@ class PromptTable:
         """
         if limit is None:
             return
-        longest = int((self._tree.of_root("start", nodes) + self._tree.depth[nodes]).max())
+        longest = self._tree.lengths("start", nodes)[1]
         if longest > limit:
             raise ContextLengthError(
                 f"a prompt and its text have {longest} tokens, the model's context has {limit}",

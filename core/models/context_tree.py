@@ -66,10 +66,9 @@ class IdColumns:
         Raises:
             LimitError: More ids than int32 columns can hold.
         """
-        # Ascending, so that children stand in their parents' order and batches keep theirs.
         kept = max(len(self._free) - n, 0)
-        reused = np.sort(self._free[kept:])
-        fresh = n - len(reused)
+        reused = len(self._free) - kept
+        fresh = n - reused
         if self.used + fresh > MOST_IDS:
             raise LimitError(
                 f"{self.live + n} {self._noun} are alive at once, at most {MOST_IDS} fit",
@@ -82,8 +81,9 @@ class IdColumns:
             more = max(self._capacity // 8, self._step)
             self._grow(max(self._capacity + more, self.used + fresh))
         ids = np.arange(self.used, self.used + fresh)
-        if reused.size:
-            ids = np.concatenate([reused, ids])
+        if reused:
+            # Ascending, so that children stand in their parents' order and batches keep theirs.
+            ids = np.concatenate([np.sort(self._free[kept:]), ids])
             self._free = self._free[:kept]
         self.used += fresh
         return ids
@@ -193,30 +193,37 @@ class ContextTree:
         """Return the roots of ``nodes``, int64[n]."""
         return self.of_root("node", nodes)
 
-    def child(self, parents: ArrayLike, token_ids: ArrayLike) -> NDArray[np.int64]:
+    def child(
+        self, parents: ArrayLike, token_ids: ArrayLike, limit: int = MOST_IDS + 1
+    ) -> NDArray[np.int64]:
         """Return the contexts one token longer, int64[n]; the same pair gives the same id.
 
         Args:
             parents: int64[n] live nodes.
-            token_ids: int[n], one token a parent.
+            token_ids: int[n], one token a parent, below ``limit``.
 
         Returns:
-            int64[n]; new ids ascend with (parent, token). Cost: one compiled pass, and a sort of
-            the pairs that are new.
+            int64[n]; new ids ascend with (parent, token). Cost: one compiled pass, and where pairs
+            are new a sort of these and a second pass.
+
+        Raises:
+            UsageError: A parent was released, or a token id lies outside 0..limit-1.
         """
         above = np.ascontiguousarray(np.asarray(parents, np.int64).reshape(-1))
         tokens = np.ascontiguousarray(np.asarray(token_ids, np.int64).reshape(-1))
         if above.shape != tokens.shape:
             raise UsageError(f"{len(above)} contexts were advanced by {len(tokens)} tokens")
         nodes = np.empty(len(above), np.int64)
-        missing = self._find(above, tokens, nodes)
+        keys = self._slots, self.parent, self.token, self.number
+        missing = library.contexts_find(*keys, self._nodes.used, limit, above, tokens, nodes)
         if missing < 0:
             self.require_live(above)
-            raise UsageError("a context was advanced by a token id outside 0..2**31-1")
+            raise UsageError(f"a context was advanced by a token id outside 0..{limit - 1}")
         if missing:
-            new = np.flatnonzero(nodes == NONE)
-            self._add_children(np.unique(above[new] << _TOKEN_BITS | tokens[new]))
-            self._find(above, tokens, nodes)
+            ids = self._nodes.allocate(missing)
+            self._reserve(missing)
+            columns = self._slots, self.parent, self.token, self.depth, self.number
+            library.contexts_add(*columns, ids, above, tokens, nodes)
         return nodes
 
     def ancestors(self, nodes: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -249,6 +256,32 @@ class ContextTree:
         path = self.path(node)
         return [int(token) for token in self.token[path]] if path else []
 
+    def missing(self, name: str, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the distinct nodes whose value in column ``name`` is negative, ascending.
+
+        Raises:
+            UsageError: One of ``nodes`` (int64[n]) is no live context.
+        """
+        found = np.empty(len(nodes), np.int64)
+        columns = self.number, self._nodes.used, self.columns[name]
+        count = library.contexts_missing(*columns, nodes, found)
+        if count < 0:
+            self.require_live(nodes)
+        return found[:count]
+
+    def lengths(self, name: str, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+        """Return depth plus the root's value in column ``name``, int64[n], and the largest."""
+        lengths = np.empty(len(nodes), np.int64)
+        columns = self.number, self.depth, self.root_columns[name]
+        return lengths, library.contexts_lengths(*columns, nodes, lengths)
+
+    def count(self, name: str, nodes: NDArray[np.int64], amounts: ArrayLike) -> int:
+        """Add amounts, int[n] or one for all, to the roots' column ``name``; return their sum."""
+        added = np.ascontiguousarray(amounts, np.int64).reshape(-1)
+        columns = self.number, nodes, added, self.root_columns[name]
+        total: int = library.contexts_count(*columns)
+        return total
+
     def require_live(self, nodes: NDArray[np.int64]) -> None:
         """Raise UsageError if one of ``nodes`` (int64[n]) is no live context."""
         at = library.contexts_lost(self.number, self._nodes.used, nodes)
@@ -278,33 +311,11 @@ class ContextTree:
         self._roots.free(self.number[roots].astype(np.int64))
         self._nodes.free(nodes)
 
-    def _find(
-        self, above: NDArray[np.int64], tokens: NDArray[np.int64], nodes: NDArray[np.int64]
-    ) -> int:
-        found: int = library.contexts_find(
-            self._slots,
-            self.parent,
-            self.token,
-            self.number,
-            self._nodes.used,
-            above,
-            tokens,
-            nodes,
-        )
-        return found
-
-    def _add_children(self, keys: NDArray[np.int64]) -> None:
-        """Add the children of int64[n] ``keys``, parent << 32 | token, in this order."""
-        nodes = self._nodes.allocate(len(keys))
-        parents = keys >> _TOKEN_BITS
-        self.parent[nodes] = parents
-        self.token[nodes] = keys & ((1 << _TOKEN_BITS) - 1)
-        self.depth[nodes] = self.depth[parents] + 1
-        self.number[nodes] = self.number[parents]
-        self._indexed += len(nodes)
+    def _reserve(self, count: int) -> None:
+        """Make the hash table large enough for ``count`` more children."""
+        self._indexed += count
         if 10 * self._indexed > 7 * len(self._slots):
             held = self._slots
             size = 1 << (10 * self._indexed // 7).bit_length()
             self._slots = np.full(size, NONE, np.int32)
             library.contexts_insert(self._slots, self.parent, self.token, held)
-        library.contexts_insert(self._slots, self.parent, self.token, nodes.astype(np.int32))

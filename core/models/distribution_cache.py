@@ -53,9 +53,12 @@ class DistributionCache:
         tree.add_column("row", np.int32, 0)
 
     def missing(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the distinct nodes without a kept distribution, sorted."""
-        missing = nodes[self._tree.columns["block"][nodes] == NONE]
-        return np.unique(missing) if missing.size else missing
+        """Return the distinct nodes without a kept distribution, sorted.
+
+        Raises:
+            UsageError: One of ``nodes`` (int64[n]) is no live context.
+        """
+        return self._tree.missing("block", nodes)
 
     def store(
         self,
@@ -73,7 +76,7 @@ class DistributionCache:
             keep: Contexts whose blocks must stay for now, though the budget be passed.
         """
         columns = self._tree.columns
-        needed = set(np.unique(columns["block"][keep]).tolist()) - {NONE}
+        needed = set(columns["block"][keep].tolist()) - {NONE}
         for block in needed:
             self._blocks.move_to_end(block)
         # Numbers of dropped blocks, to which no node points any more, are used again.
@@ -90,8 +93,16 @@ class DistributionCache:
                 break
             self._drop(oldest)
 
-    def collect(self, nodes: NDArray[np.int64]) -> Distributions:
-        """Return the kept distributions of ``nodes`` (one or more): a block, or rows of several."""
+    def collect(self, nodes: NDArray[np.int64], newest: NDArray[np.int64]) -> Distributions:
+        """Return the kept distributions of ``nodes`` (one or more): a block, or rows of several.
+
+        Args:
+            nodes: int64[n] kept.
+            newest: int64[m] those of the block that was stored just now; empty for none.
+        """
+        if len(nodes) == len(newest) and np.array_equal(nodes, newest):
+            block = next(reversed(self._blocks.values()))
+            return Distributions(block.scores, block.log_normalizer, np.arange(len(nodes)))
         blocks = self._tree.columns["block"][nodes]
         if (blocks == blocks[0]).all():
             block = self._blocks[int(blocks[0])]

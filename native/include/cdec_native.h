@@ -820,12 +820,31 @@ CDEC_API int64_t cdec_schema_engine_statistics(cdec_schema_engine *engine, cdec_
 /* Return the place of the first of `nodes` that is not in use, -1 if all are. */
 CDEC_API int64_t cdec_contexts_lost(cdec_i32 number, int64_t used, cdec_i64 nodes);
 #define CDEC_NOT_LIVE (-1)  /* of contexts_find: a parent is no live node */
-#define CDEC_BAD_TOKEN (-2) /* a token does not fit int32 */
-/* Write the child of each pair above, tokens [n] to `children` [n], -1 where there is none yet.
- * Returns how many have none, or CDEC_NOT_LIVE or CDEC_BAD_TOKEN. */
+#define CDEC_BAD_TOKEN (-2) /* a token is negative, or not below `limit` or 2^31 */
+/* Write the child of each pair above, tokens [n] to `children` [n]; of a pair that has none yet
+ * -1 - its number among the distinct such pairs, which ascend. Returns how many those are, or
+ * CDEC_NOT_LIVE or CDEC_BAD_TOKEN. */
 CDEC_API int64_t cdec_contexts_find(cdec_i32 slots, cdec_i32 parent, cdec_i32 token,
-                                    cdec_i32 number, int64_t used, cdec_i64 above, cdec_i64 tokens,
-                                    cdec_i64_out children);
+                                    cdec_i32 number, int64_t used, int64_t limit, cdec_i64 above,
+                                    cdec_i64 tokens, cdec_i64_out children);
+/* Add the pairs that `contexts_find` found missing under the free `ids` [m], one a distinct pair, and
+ * write these to `children`; the table must have room. The caller has checked all ids. */
+CDEC_API int64_t cdec_contexts_add(cdec_i32_out slots, cdec_i32_out parent, cdec_i32_out token,
+                                   cdec_i32_out depth, cdec_i32_out number, cdec_i64 ids,
+                                   cdec_i64 above, cdec_i64 tokens, cdec_i64_out children);
+/* Write the distinct `nodes` [n] whose value in `held` [c] is negative to `missing` [n], ascending;
+ * return how many there are, or -1 - i where nodes[i] is not in use. */
+CDEC_API int64_t cdec_contexts_missing(cdec_i32 number, int64_t used, cdec_i32 held, cdec_i64 nodes,
+                                       cdec_i64_out missing);
+/* Write starts[number of the root] + depth of each live node [n]; return the largest. */
+CDEC_API int64_t cdec_contexts_lengths(cdec_i32 number, cdec_i32 depth, cdec_i64 starts,
+                                       cdec_i64 nodes, cdec_i64_out lengths);
+/* Add amounts [n, or 1 for all] to `counts` [r] of the roots of live nodes [n]; return their sum. */
+CDEC_API int64_t cdec_contexts_count(cdec_i32 number, cdec_i64 nodes, cdec_i64 amounts,
+                                     cdec_i64_out counts);
+/* Write chains of slots to the rows of `table` [n, k], from the right, 0 to the left: each begins
+ * with last[i] and goes on with `above` [s] of it until 0. The caller has checked all slots. */
+CDEC_API int64_t cdec_slots_rows(cdec_i32 above, cdec_i64 last, cdec_i64_rows_out table);
 /* Write the descendants of path[0], a live node, along `tokens` [n] behind it, path [n + 1]; return
  * how many there are. */
 CDEC_API int64_t cdec_contexts_path(cdec_i32 slots, cdec_i32 parent, cdec_i32 token, cdec_i64 tokens,

@@ -26,8 +26,32 @@ int32_t child_of(cdec_i32 slots, cdec_i32 parent, cdec_i32 token, int64_t above,
   return slots[at];
 }
 
+void enter(cdec_i32_out slots, cdec_i32 parent, cdec_i32 token, int64_t node) {
+  const int64_t mask = slots.size - 1;
+  int64_t at = home_of(node, parent, token, mask);
+  while (slots[at] >= 0) at = (at + 1) & mask;
+  slots[at] = static_cast<int32_t>(node);
+}
+
 bool is_live(cdec_i32 number, int64_t used, int64_t node) {
   return node >= 0 && node < used && number[node] != -1;
+}
+
+// Numbers the distinct pairs without a child, ascending, as -1, -2 and on; returns how many there are.
+int64_t rank_missing(cdec_i64 above, cdec_i64 tokens, cdec_i64_out children) {
+  const auto key = [&](int64_t i) { return above[i] << 32 | tokens[i]; };
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < above.size; ++i)
+    if (children[i] < 0) order.push_back(i);
+  const auto before = [&](int64_t a, int64_t b) { return key(a) < key(b); };
+  if (!std::is_sorted(order.begin(), order.end(), before))
+    std::sort(order.begin(), order.end(), before);
+  int64_t rank = -1;
+  for (size_t k = 0; k < order.size(); ++k) {
+    rank += k == 0 || key(order[k - 1]) != key(order[k]);
+    children[order[k]] = -1 - rank;
+  }
+  return rank + 1;
 }
 
 // Where the run ends that equals the longest run of last tokens; -1 where there is none.
@@ -52,15 +76,79 @@ int64_t cdec_contexts_lost(cdec_i32 number, int64_t used, cdec_i64 nodes) {
 }
 
 int64_t cdec_contexts_find(cdec_i32 slots, cdec_i32 parent, cdec_i32 token, cdec_i32 number,
-                           int64_t used, cdec_i64 above, cdec_i64 tokens, cdec_i64_out children) {
+                           int64_t used, int64_t limit, cdec_i64 above, cdec_i64 tokens,
+                           cdec_i64_out children) {
   int64_t missing = 0;
   for (int64_t i = 0; i < above.size; ++i) {
     if (!is_live(number, used, above[i])) return CDEC_NOT_LIVE;
-    if (tokens[i] < 0 || tokens[i] > INT32_MAX) return CDEC_BAD_TOKEN;
+    if (tokens[i] < 0 || tokens[i] >= limit || tokens[i] > INT32_MAX) return CDEC_BAD_TOKEN;
     children[i] = child_of(slots, parent, token, above[i], tokens[i]);
     missing += children[i] < 0;
   }
-  return missing;
+  return missing ? cdec::guarded([&] { return rank_missing(above, tokens, children); }) : 0;
+}
+
+int64_t cdec_contexts_add(cdec_i32_out slots, cdec_i32_out parent, cdec_i32_out token,
+                          cdec_i32_out depth, cdec_i32_out number, cdec_i64 ids, cdec_i64 above,
+                          cdec_i64 tokens, cdec_i64_out children) {
+  for (int64_t i = 0; i < above.size; ++i) {
+    if (children[i] >= 0) continue;
+    const int64_t node = ids[-1 - children[i]];
+    children[i] = node;
+    if (parent[node] >= 0) continue;
+    parent[node] = static_cast<int32_t>(above[i]);
+    token[node] = static_cast<int32_t>(tokens[i]);
+    depth[node] = depth[above[i]] + 1;
+    number[node] = number[above[i]];
+    enter(slots, {parent.at, parent.size}, {token.at, token.size}, node);
+  }
+  return 0;
+}
+
+int64_t cdec_contexts_missing(cdec_i32 number, int64_t used, cdec_i32 held, cdec_i64 nodes,
+                              cdec_i64_out missing) {
+  int64_t count = 0;
+  bool ascends = true;
+  for (int64_t i = 0; i < nodes.size; ++i) {
+    if (!is_live(number, used, nodes[i])) return -1 - i;
+    if (held[nodes[i]] >= 0) continue;
+    ascends = ascends && (count == 0 || missing[count - 1] < nodes[i]);
+    missing[count++] = nodes[i];
+  }
+  if (ascends) return count;
+  std::sort(missing.at, missing.at + count);
+  return std::unique(missing.at, missing.at + count) - missing.at;
+}
+
+int64_t cdec_contexts_lengths(cdec_i32 number, cdec_i32 depth, cdec_i64 starts, cdec_i64 nodes,
+                              cdec_i64_out lengths) {
+  int64_t longest = 0;
+  for (int64_t i = 0; i < nodes.size; ++i) {
+    lengths[i] = starts[number[nodes[i]]] + depth[nodes[i]];
+    longest = std::max(longest, lengths[i]);
+  }
+  return longest;
+}
+
+int64_t cdec_contexts_count(cdec_i32 number, cdec_i64 nodes, cdec_i64 amounts,
+                            cdec_i64_out counts) {
+  int64_t total = 0;
+  for (int64_t i = 0; i < nodes.size; ++i) {
+    const int64_t place = amounts.size == 1 ? 0 : i;
+    const int64_t amount = place < amounts.size ? amounts[place] : 0;
+    counts[number[nodes[i]]] += amount;
+    total += amount;
+  }
+  return total;
+}
+
+int64_t cdec_slots_rows(cdec_i32 above, cdec_i64 last, cdec_i64_rows_out table) {
+  for (int64_t row = 0; row < last.size; ++row) {
+    int64_t slot = last[row], column = table.width;
+    for (; slot > 0 && column > 0; slot = above[slot]) table[row][--column] = slot;
+    std::fill(table[row], table[row] + column, 0);
+  }
+  return 0;
 }
 
 int64_t cdec_contexts_path(cdec_i32 slots, cdec_i32 parent, cdec_i32 token, cdec_i64 tokens,
@@ -74,13 +162,8 @@ int64_t cdec_contexts_path(cdec_i32 slots, cdec_i32 parent, cdec_i32 token, cdec
 }
 
 int64_t cdec_contexts_insert(cdec_i32_out slots, cdec_i32 parent, cdec_i32 token, cdec_i32 nodes) {
-  const int64_t mask = slots.size - 1;
-  for (int64_t i = 0; i < nodes.size; ++i) {
-    if (nodes[i] < 0) continue;
-    int64_t at = home_of(nodes[i], parent, token, mask);
-    while (slots[at] >= 0) at = (at + 1) & mask;
-    slots[at] = nodes[i];
-  }
+  for (int64_t i = 0; i < nodes.size; ++i)
+    if (nodes[i] >= 0) enter(slots, parent, token, nodes[i]);
   return 0;
 }
 
