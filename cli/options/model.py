@@ -80,3 +80,11 @@ class ModelOptions:
     allow_pickle: bool = option(
         False, "Load .bin and .pt weights, which can run code.", shared.MODEL, typed_only=True
     )
+    prefix_cache: int = option(
+        0,
+        "Megabytes of keys and values kept of prompts that are done, so that later ones that begin "
+        "alike are read from there on.",
+        shared.MODEL,
+        at_least=0,
+        at_most=math.inf,
+    )

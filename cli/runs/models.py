@@ -45,7 +45,8 @@ _OF_LOADING = (
 def load_keywords(options: ModelOptions) -> dict[str, Any]:
     """Return the keywords of ``load_model`` beside the name."""
     chat = True if options.chat else False if options.raw else None
-    return {**{name: getattr(options, name) for name in _OF_LOADING}, "chat": chat}
+    given = {name: getattr(options, name) for name in _OF_LOADING}
+    return {**given, "chat": chat, "prefix_cache_bytes": options.prefix_cache << 20}
 
 
 def refuse_revision(name: str | None, typed: frozenset[str], *, field: str = "revision") -> None:

@@ -75,7 +75,8 @@ class Usage:
 
     Attributes:
         calls: Sequences in forward passes.
-        tokens: Tokens processed by forward passes, padding left out.
+        tokens: Tokens processed by forward passes, padding left out; of a prompt all tokens, though
+            what prompts begin with alike is processed once (and once in ``total_usage``).
         evaluations: Distinct prefixes whose distribution was computed.
     """
 

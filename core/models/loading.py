@@ -44,6 +44,7 @@ def load_model(
     max_batch_tokens: int = _USUAL.max_batch_tokens,
     cache_bytes: int = _USUAL.cache_bytes,
     key_value_bytes: int = _USUAL.key_value_bytes,
+    prefix_cache_bytes: int = _USUAL.prefix_cache_bytes,
 ) -> LanguageModel:
     """Load a causal or encoder-decoder model and its tokenizer.
 
@@ -72,6 +73,9 @@ def load_model(
         cache_bytes: Bytes of next-token distributions kept.
         key_value_bytes: Bytes of keys and values kept, and a quarter more for the rows of the
             running batch; 0 computes every prefix whole.
+        prefix_cache_bytes: Bytes of keys and values, beside these, of prompts that were released:
+            what later prompts begin with alike is not computed again. Of causal models with a
+            key-value cache.
 
     Returns:
         The model in evaluation mode, its vocabulary as wide as its logits.
@@ -85,7 +89,8 @@ def load_model(
     """
     if dtype is not None and dtype not in _DTYPES:
         raise UsageError(f"`dtype` {dtype!r} is none of {', '.join(_DTYPES)}")
-    budget = Budget(max_batch_rows, max_batch_tokens, cache_bytes, key_value_bytes)
+    kept = (cache_bytes, key_value_bytes, prefix_cache_bytes)
+    budget = Budget(max_batch_rows, max_batch_tokens, *kept)
     name, device = str(name_or_path), resolve_device(device)
     given_dtype = resolve_dtype(dtype, device, device_map)
     options = {"allow_special": allow_special, "chat": chat, "budget": budget}

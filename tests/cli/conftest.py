@@ -17,8 +17,7 @@ import pytest
 from cdec.cli.app import main
 from cdec.cli.frame import console
 from cdec.cli.runs import models
-from cdec.compilers import ChildCompiler, cache
-from cdec.compilers.child import compiler
+from cdec.compilers import ChildCompiler
 from cdec.core.tokens.vocabulary import Vocabulary
 
 from . import light
@@ -57,10 +56,7 @@ class Runner(Protocol):
 
 @pytest.fixture
 def cdec(
-    _kept_processes: None,
-    capfd: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Runner]:
     """Run the command line in this process, in an empty working directory."""
     work = tmp_path / "work"
@@ -146,18 +142,11 @@ def _kept_child() -> Iterator[ChildCompiler]:
 
 
 @pytest.fixture
-def _kept_processes(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kept_tables: None
-) -> None:
-    """Let runs in this process share a child that compiles, and one that opens tables."""
+def grammar_child(_kept_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> ChildCompiler:
+    """Let runs in this process share one child that compiles grammars."""
+    from cdec.compilers import cache
+    from cdec.compilers.child import compiler
+
     for module in (compiler, cache):
-        monkeypatch.setattr(
-            module, "ChildCompiler", lambda *source: request.getfixturevalue("_kept_child")
-        )
-
-
-@pytest.fixture
-def grammar_child(_kept_processes: None, _kept_child: ChildCompiler) -> ChildCompiler:
-    """The child that compiles for runs in this process."""
-    _kept_child.usage = None
+        monkeypatch.setattr(module, "ChildCompiler", lambda *source: _kept_child)
     return _kept_child

@@ -173,7 +173,7 @@ def test_model_options_reach_the_loader(
     words = (
         *("--model", "m", "--device", "cpu", "--dtype", "float64", "--device-map", "auto"),
         *("--attn-implementation", "eager", "--revision", "abc", "--quantization", "8bit"),
-        *("--trust-remote-code", "--allow-pickle", "--allow-special"),
+        *("--trust-remote-code", "--allow-pickle", "--allow-special", "--prefix-cache", "3"),
     )
     result = cdec("sample", "-a", cities, *PROMPT, *words)
     assert result.status == 0, result.stderr
@@ -191,6 +191,7 @@ def test_model_options_reach_the_loader(
                 "quantization": "8bit",
                 "allow_special": True,
                 "chat": None,
+                "prefix_cache_bytes": 3 << 20,
             },
         )
     ]

@@ -165,6 +165,12 @@ class EncoderDecoderModel(CausalModel):
         if layers is not None:
             self._cross[root] = layers
 
+    def _share(self, roots: list[int], targets: Contexts) -> None:
+        """Share nothing: keys and values depend on the prompt that was encoded."""
+
+    def _keep_prompts(self, roots: list[int]) -> None:
+        """Keep nothing, as ``_share``."""
+
     def _fixed_tokens(self, root: int) -> list[int]:
         return [*self._first, *self._begun[root]]
 

@@ -1,104 +1,30 @@
-"""The key-value pool: one slot a token in tensors of all layers, and the slots of each context.
+"""The key-value pool: one slot a token in tensors of all layers, and rows laid out for a pass.
 
-A row of a forward pass is a list of slot numbers, so forks, removal of finished rows, rollback and
-prompts shared between draws are index arithmetic. ``PassCache`` is the cache that a module sees in
-one pass; ``RowBuffers`` keeps the rows of the last pass laid out for attention, because gathering
-whole rows from the pool costs more than a step's attention.
-
-Nodes own the slot of their last token, roots those of the whole prompt; a root whose text was begun
-may have those of its beginning alone, copied, and counts as not cached. The cached nodes are closed
-upwards: a node with slots has ancestors with slots, because eviction takes descendants first.
+A row of a forward pass is a list of slot numbers, so forks, rollback and prompts shared between
+draws are index arithmetic: each slot knows the one before it. ``PoolPass`` is what a module sees in
+a pass that scatters into the pool and gathers from it, which costs more than a step's attention.
+``RowBuffers`` is what it sees in a pass that only appends to rows of the last one.
 Imports torch: import it lazily.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cdec.core.models.context_tree import NONE, ContextTree
-
-_ROOM = 32
-"""Columns that are left free for the tokens to come, at least."""
-
-
-class RowBuffers:
-    """Tensors [B, heads, capacity, head size] of every layer for an unchanging batch of rows.
-
-    Args:
-        budget: Bytes; larger batches are gathered anew in each pass.
-    """
-
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
-        self._layers: dict[tuple[int, int], Tensor] = {}
-        self._heads: NDArray[np.int64] | None = None
-        self._width = 0
-        self._capacity = 0
-        self._is_kept = False
-
-    def clear(self) -> None:
-        """Forget the rows: a context id may come to mean another prefix."""
-        self._layers.clear()
-        self._heads = None
-
-    def begin(
-        self, parents: NDArray[np.int64] | None, heads: NDArray[np.int64], width: int, size: int
-    ) -> None:
-        """Start a pass.
-
-        Args:
-            parents: int64[B] contexts that the rows continue by one token; None for other passes.
-            heads: int64[B] last contexts of the rows.
-            width: Columns of the rows, the new one included.
-            size: Bytes of one token's keys and values.
-        """
-        goes_on = (
-            parents is not None
-            and self._heads is not None
-            and self._width == width - 1
-            and np.array_equal(parents, self._heads)
-        )
-        if not goes_on or width > self._capacity:
-            self._layers.clear()
-            self._capacity = width + max(_ROOM, width // 4)
-        # The first pass of a batch of rows is not kept: its rows may well not come again.
-        self._is_kept = goes_on and len(heads) * self._capacity * size <= self._budget
-        self._heads, self._width = heads, width
-
-    def read(self, layer: int, part: int, states: Tensor, gather: Callable[[], Tensor]) -> Tensor:
-        """Return a layer's rows with this pass's column.
-
-        Args:
-            layer: The layer.
-            part: 0 for keys, 1 for values.
-            states: [B, heads, Q, size] of this pass.
-            gather: Gives the whole rows [B, heads, K, size] from the pool.
-        """
-        if not self._is_kept:
-            return gather()
-        held = self._layers.get((layer, part))
-        if held is None:
-            batch, heads, _, size = states.shape
-            held = states.new_empty((batch, heads, self._capacity, size))
-            held[:, :, : self._width] = gather()
-            self._layers[layer, part] = held
-        else:
-            held[:, :, self._width - 1 : self._width] = states
-        return held[:, :, : self._width]
-
-
 EMPTY_SLOT = 0
 """Slot of padding columns: never written, so it stays zero and cannot carry a NaN into a row."""
 
 _FIRST_CAPACITY = 512
+
+Layer: TypeAlias = tuple[Tensor, Tensor]
+"""Keys and values of one layer."""
 
 
 class KeyValuePool:
@@ -110,12 +36,15 @@ class KeyValuePool:
     Attributes:
         slot_bytes: Bytes of one token's keys and values; 0 before the first pass.
         used: Slots that are taken.
+        above: int32[capacity] slot of the token before each one's; EMPTY_SLOT before the first.
+            subtle: growing replaces it.
     """
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self._layers: dict[int, Layer] = {}
         self._capacity = _FIRST_CAPACITY
+        self.above = np.full(_FIRST_CAPACITY, EMPTY_SLOT, np.int32)
         self._free = np.arange(_FIRST_CAPACITY - 1, EMPTY_SLOT, -1, dtype=np.int64)
         self._n_free = _FIRST_CAPACITY - 1
         self.slot_bytes = 0
@@ -143,15 +72,20 @@ class KeyValuePool:
         self._free[self._n_free : self._n_free + len(slots)] = slots
         self._n_free += len(slots)
 
+    def chain(self, slots: NDArray[np.int64], above: int) -> None:
+        """Note that slots int64[n] follow each other, the first of them ``above``."""
+        self.above[slots[0]] = above
+        self.above[slots[1:]] = slots[:-1]
+
     def copy(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
         """Copy the keys and values of slots int64[n] into others."""
-        for held in self._layers.values():
-            for part in held:
+        for index in self._layers:
+            for part in self._whole(index):
                 indices = (torch.from_numpy(slots).to(part.device) for slots in (targets, sources))
                 target, source = indices
                 part.index_copy_(0, target, part.index_select(0, source))
 
-    def layer(self, index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def layer(self, index: int, keys: Tensor, values: Tensor) -> Layer:
         """Return a layer's tensors, made on first use like ``keys`` and ``values``.
 
         Args:
@@ -159,12 +93,37 @@ class KeyValuePool:
             keys: [B, heads, Q, head size] of this pass.
             values: [B, heads, Q, value head size] of this pass.
         """
-        held = self._layers.get(index)
-        if held is None:
+        if index not in self._layers:
             held = (self._make(keys), self._make(values))
             self._layers[index] = held
             self.slot_bytes += sum(part[0].nbytes for part in held)
-        return held
+        return self._whole(index)
+
+    def kinds(self) -> list[list[tuple[int, int]]]:
+        """Return (layer, 0 for keys or 1 for values) by shape, dtype and device."""
+        kinds: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+        for index, layer in self._layers.items():
+            for number, part in enumerate(layer):
+                kind = (*part.shape[1:], part.dtype, part.device)
+                kinds.setdefault(kind, []).append((index, number))
+        return list(kinds.values())
+
+    def part(self, index: int, number: int) -> Tensor:
+        """Return the keys (0) or values (1) of a layer that there is, [slots, heads, size]."""
+        return self._whole(index)[number]
+
+    def _whole(self, index: int) -> Layer:
+        """Return a layer's tensors with all slots: they grow when they are next used."""
+        keys, values = self._layers[index]
+        if len(keys) < self._capacity:
+            keys, values = self._larger_copy(keys), self._larger_copy(values)
+            self._layers[index] = keys, values
+        return keys, values
+
+    def _larger_copy(self, part: Tensor) -> Tensor:
+        larger = part.new_zeros((self._capacity, *part.shape[1:]))
+        larger[: len(part)] = part
+        return larger
 
     def _larger(self, needed: int) -> int:
         """Return the next capacity, at least ``needed``: doubled, but within the budget."""
@@ -186,14 +145,9 @@ class KeyValuePool:
         free[:added] = np.arange(capacity - 1, self._capacity - 1, -1)
         free[added : added + self._n_free] = self._free[: self._n_free]
         self._free, self._n_free = free, self._n_free + added
-        for index, held in self._layers.items():
-            grown = []
-            for part in held:
-                larger = part.new_zeros((capacity, *part.shape[1:]))
-                larger[: self._capacity] = part
-                grown.append(larger)
-            self._layers[index] = (grown[0], grown[1])
-        self._capacity = capacity
+        above = np.full(capacity, EMPTY_SLOT, np.int32)
+        above[: self._capacity] = self.above
+        self.above, self._capacity = above, capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,23 +178,34 @@ class PassSlots:
         )
 
 
-class PassCache:
-    """The cache of one forward pass over a pool.
-
-    Args:
-        pool: Of the model.
-        slots: Where the pass reads and writes.
-        buffers: Rows of the last pass.
+class PassCache(ABC):
+    """The cache of one forward pass.
 
     Attributes:
         past: Columns of the rows before this pass's.
         touched: How often a layer wrote and read.
     """
 
-    def __init__(self, pool: KeyValuePool, slots: PassSlots, buffers: RowBuffers) -> None:
-        self._buffers = buffers
+    past: int = 0
+    touched: int = 0
+
+    @abstractmethod
+    def write_and_read(
+        self, index: int, key_states: Tensor, value_states: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Write new columns [B, heads, Q, size] of a layer; return whole rows, K columns."""
+
+
+class PoolPass(PassCache):
+    """The cache of a pass that scatters into a pool and gathers from it.
+
+    Args:
+        pool: Of the model.
+        slots: Where the pass reads and writes.
+    """
+
+    def __init__(self, pool: KeyValuePool, slots: PassSlots) -> None:
         self.past = slots.rows.shape[1] - slots.queries
-        self.touched = 0
         self._pool = pool
         self._slots = {slots.rows.device: slots}
         self._home = slots
@@ -250,24 +215,19 @@ class PassCache:
     def write_and_read(
         self, index: int, key_states: Tensor, value_states: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Scatter the new columns into the pool and gather the rows [B, heads, K, size]."""
+        """As ``PassCache``; the rows are right-aligned, zeros in padding that was never written."""
         self.touched += 1
         slots = self._slots.get(key_states.device)
         if slots is None:
             slots = self._slots[key_states.device] = self._home.to(key_states.device)
         read = []
         tensors = self._pool.layer(index, key_states, value_states)
-        for part, states in enumerate((key_states, value_states)):
-            batch, heads, queries, size = states.shape
-            flat = states.transpose(1, 2).reshape(batch * queries, heads, size)
+        for part, states in zip(tensors, (key_states, value_states), strict=True):
+            flat = states.transpose(1, 2).flatten(0, 1)
             if slots.new_columns is not None:
                 flat = flat.index_select(0, slots.new_columns)
-            tensors[part].index_copy_(0, slots.new_slots, flat)
-            if self._is_whole:
-                read.append(states)
-            else:
-                gather = partial(_gather, tensors[part], slots.rows)
-                read.append(self._buffers.read(index, part, states, gather))
+            part.index_copy_(0, slots.new_slots, flat)
+            read.append(states if self._is_whole else _gather(part, slots.rows))
         return read[0], read[1]
 
 
@@ -277,184 +237,210 @@ def _gather(tensor: Tensor, rows: Tensor) -> Tensor:
     return gathered.view(*rows.shape, *tensor.shape[1:]).transpose(1, 2)
 
 
-_LAST_PASS = 2**31 - 1
-"""Passes are counted in int32 columns; the count begins anew after this one."""
-
-_KEPT_PASSES = 8
-"""Rows of the last passes, from which the rows of child contexts are copied."""
-
-_EVICTION_SHARE = 0.1
-"""Part of the taken slots that an eviction gives back at least, so that it seldom runs."""
+_ROOM = 32
+"""Columns that are left free for the tokens to come, at least."""
 
 
-class SlotTable:
-    """Slots by context.
+class RowBuffers(PassCache):
+    """Keys and values of the last pass's rows, laid out for attention, right-aligned.
+
+    A pass that appends to these rows writes its columns here and nowhere else. ``settle`` writes
+    them to the pool, before anything else is read from there. Layers of one shape, dtype and
+    device lie in one tensor [parts, B, heads, capacity, size].
 
     Args:
-        tree: The model's contexts; gets the columns ``slot``, ``pass`` and ``pass_row``.
-        pool: Where slots come from.
+        pool: Holds what is not here.
+        budget: Bytes; rows that need more are gathered anew in each pass.
+        is_ragged: Whether rows of one pass may differ in length.
+        device: Where masks lie.
+
+    Attributes:
+        lengths: int64[B] tokens of each row.
     """
 
-    def __init__(self, tree: ContextTree, pool: KeyValuePool) -> None:
-        self._tree = tree
+    def __init__(
+        self, pool: KeyValuePool, budget: int, *, is_ragged: bool, device: torch.device
+    ) -> None:
         self._pool = pool
-        self._root_slots: dict[int, NDArray[np.int64]] = {}
-        self._passes: OrderedDict[int, NDArray[np.int64]] = OrderedDict()
-        self._clock = 0
-        for name, fill in (("slot", NONE), ("pass", NONE), ("pass_row", 0)):
-            tree.add_column(name, np.int32, fill)
+        self._budget = budget
+        self._is_ragged = is_ragged
+        self._device = device
+        self.clear()
 
-    def is_cached(self, nodes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say which nodes have slots, bool[n]; a parent's NONE counts as cached."""
-        cached: NDArray[np.bool_] = self._tree.columns["slot"][nodes] != NONE
-        cached |= nodes == NONE
-        return cached
+    def clear(self) -> None:
+        """Forget the rows: what was not settled is lost."""
+        self.begin(np.empty(0, np.int64), np.empty((0, 0), np.int64), np.empty(0, np.int64))
 
-    def assign(self, nodes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give slots to ``nodes``, evicting what was least recently used.
+    def begin(
+        self, heads: NDArray[np.int64], table: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> None:
+        """Note the rows of a pass over the pool; their keys and values come when they are needed.
 
         Args:
-            nodes: int64[n] distinct nodes below a root, or one root's id repeated once a prompt
-                token; without slots.
-            rows: Contexts of the pass: they and their ancestors are never evicted.
+            heads: int64[B] last contexts of the rows.
+            table: int64[B, K] slots, right-aligned.
+            lengths: int64[B] tokens of the rows.
+        """
+        self._heads, self._table, self.lengths = heads, table, lengths
+        self.past = self._settled = self._capacity = table.shape[1]
+        self._kinds: list[list[tuple[int, int]]] = []
+        self._buffers: list[Tensor] = []
+        self._views: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        self._mask: Tensor | None = None
+        self._is_padded = bool((lengths < self.past).any())
+
+    def take(self, parents: NDArray[np.int64], queries: int) -> bool:
+        """Make the rows those of ``parents``, with room for more columns.
+
+        Args:
+            parents: int64[n] contexts, in the order that the rows shall have.
+            queries: Columns to come.
 
         Returns:
-            int64[n] slots.
+            Whether these are contexts that rows end with; if not, nothing has changed.
         """
-        slots = self._allocated(len(nodes), rows)
-        self._tree.columns["slot"][nodes] = slots
-        is_root = self._tree.parent[nodes] == NONE
-        for root in np.unique(nodes[is_root]).tolist():
-            there = self._root_slots.get(root, slots[:0])
-            self._root_slots[root] = np.append(there, slots[nodes == root])
-        return slots
+        rows = None if np.array_equal(parents, self._heads) else self._places(parents)
+        if rows is not None and not len(rows):
+            return False
+        capacity = self._capacity
+        if self.past + queries > capacity:
+            capacity = self.past + max(_ROOM, self.past, queries)
+        if len(parents) * capacity * self._pool.slot_bytes > self._budget:
+            return False
+        if rows is not None:
+            if not self._is_ragged and len(np.unique(self.lengths[rows])) > 1:
+                return False
+            gone = np.ones(len(self._heads), np.bool_)
+            gone[rows] = False
+            self.settle(np.flatnonzero(gone))
+        elif self._is_padded and not self._is_ragged:
+            return False
+        if rows is not None or capacity != self._capacity:
+            self._move(rows, capacity)
+        return True
 
-    def copied(self, node: int) -> int:
-        """Return how many tokens of a context without slots of its own are cached all the same.
+    def forget(self, contexts: NDArray[np.int64]) -> None:
+        """Drop the rows that end with one of int64[n] contexts; what was not settled is lost."""
+        left = np.flatnonzero(~np.isin(self._heads, contexts))
+        if not len(left):
+            self.clear()
+        elif len(left) < len(self._heads):
+            self._move(left, self._capacity)
 
-        Those at the beginning of a root's, copied from another context (see ``copy``).
-        """
-        is_whole = self._tree.columns["slot"][node] != NONE
-        return 0 if is_whole else len(self._root_slots.get(node, ()))
+    def settle(self, rows: NDArray[np.int64] | None = None) -> None:
+        """Write what the pool lacks of all rows, or of int64[n] rows that are about to go."""
+        if self._settled == self.past or (rows is not None and not len(rows)):
+            return
+        table = self._table if rows is None else self._table[rows]
+        slots = np.ascontiguousarray(table[:, self._settled : self.past]).reshape(-1)
+        for kind, held in zip(self._kinds, self._buffers, strict=True):
+            states = held.narrow(3, self._settled, self.past - self._settled)
+            if rows is not None:
+                states = states.index_select(1, _like(rows, held))
+            targets = _like(slots, held)
+            for (index, number), part in zip(kind, states.transpose(2, 3), strict=True):
+                pooled = self._pool.part(index, number)
+                pooled.index_copy_(0, targets, part.flatten(0, 1))
+        if rows is None:
+            self._settled = self.past
 
-    def copy(self, root: int, context: int, length: int) -> None:
-        """Copy the first ``length`` tokens of a cached context into a root without slots."""
-        above = np.array([context], np.int64)
-        width = int(self._tree.of_root("start", above)[0] + self._tree.depth[context])
-        slots = self._allocated(length, above)
-        self._pool.copy(self.rows(above, width)[0, :length], slots)
-        self._root_slots[root] = slots
-
-    def nearest(
-        self, root: int, prompts: Mapping[int, list[int]], begun: Mapping[int, tuple[int, ...]]
-    ) -> int | None:
-        """Return the cached context that has most of a root's tokens; None where none has any.
-
-        Args:
-            root: Of a begun text.
-            prompts, begun: By root: the tokens of the prompt, and of a text that stood behind it.
-        """
-        best, longest = None, -1
-        for other, tokens in prompts.items():
-            there = len(begun[other])
-            if other == root or tokens != prompts[root] or begun[other] != begun[root][:there]:
-                continue
-            path = self._tree.known_path(other, begun[root][there:])
-            reached = int(self.is_cached(path).sum()) - 1
-            # Cached nodes are closed upwards, so those of a path are its first ones.
-            if reached >= 0 and there + reached > longest:
-                best, longest = int(path[reached]), there + reached
-        return best
-
-    def rows(self, nodes: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-        """Return the slots of whole prefixes, right-aligned, 0 to the left.
-
-        Args:
-            nodes: int64[B] cached nodes, or roots' parents (NONE), whose rows are empty.
-            width: K, at least the longest prefix.
+    def open(self, queries: int) -> Tensor | None:
+        """Make ready for a pass of so many new columns; gather the rows if they are not here.
 
         Returns:
-            int64[B, K].
+            Which columns hold tokens, int64[B, past + queries]; None where all do.
         """
-        table = np.zeros((len(nodes), width), np.int64)
-        passes = self._tree.columns["pass"]
-        pass_row = self._tree.columns["pass_row"]
-        rows = np.flatnonzero(nodes != NONE)
-        nodes, column = nodes[rows], width
-        while len(rows):
-            left = np.ones(len(rows), bool)
-            for number in np.unique(passes[nodes]).tolist():
-                kept = self._passes.get(number)
-                if kept is None:
-                    continue
-                found = passes[nodes] == number
-                span = min(column, kept.shape[1])
-                copied = kept[pass_row[nodes[found]], kept.shape[1] - span :]
-                table[rows[found], column - span : column] = copied
-                left[found] = False
-            for i in np.flatnonzero(left & (self._tree.parent[nodes] == NONE)).tolist():
-                slots = self._root_slots[int(nodes[i])]
-                table[rows[i], column - len(slots) : column] = slots
-                left[i] = False
-            rows, nodes, column = rows[left], nodes[left], column - 1
-            table[rows, column] = self._tree.columns["slot"][nodes]
-            nodes = self._tree.parent[nodes].astype(np.int64)
-        return table
+        if not self._buffers:
+            self._load()
+        self.touched = 0
+        whole = self.past + queries
+        for kind, held in zip(self._kinds, self._buffers, strict=True):
+            new = held.narrow(3, self.past, queries).unbind(0)
+            self._views.update(
+                zip(kind, zip(new, held.narrow(3, 0, whole).unbind(0), strict=True), strict=True)
+            )
+        if not self._is_padded:
+            return None
+        if self._mask is None:
+            mask = np.ones((len(self._heads), self._capacity), np.int64)
+            mask[:, : self.past] = np.arange(self.past) >= self.past - self.lengths[:, None]
+            self._mask = torch.from_numpy(mask).to(self._device)
+        return self._mask.narrow(1, 0, whole)
 
-    def remember(self, nodes: NDArray[np.int64], table: NDArray[np.int64]) -> None:
-        """Keep the rows of a pass, from which those of ``nodes``' children will be copied."""
-        columns = self._tree.columns
-        if self._clock == _LAST_PASS:
-            # What was used when is forgotten, once in weeks.
-            self._passes.clear()
-            columns["pass"][columns["pass"] != NONE] = 0
-            self._clock = 0
-        self._clock += 1
-        self._passes[self._clock] = table
-        if len(self._passes) > _KEPT_PASSES:
-            self._passes.popitem(last=False)
-        columns["pass"][nodes] = self._clock
-        columns["pass_row"][nodes] = np.arange(len(nodes))
+    def append(self, heads: NDArray[np.int64], slots: NDArray[np.int32]) -> None:
+        """Note what a pass has written: int64[B] last contexts and int32[B, Q] slots."""
+        queries = slots.shape[1]
+        self._table[:, self.past : self.past + queries] = slots
+        self._heads, self.lengths = heads, self.lengths + queries
+        self.past += queries
 
-    def release(self, nodes: NDArray[np.int64]) -> None:
-        """Give back the slots of ``nodes``, of which every cached descendant is included."""
-        columns = self._tree.columns
-        is_root = self._tree.parent[nodes] == NONE
-        inner = columns["slot"][nodes[~is_root]]
-        self._pool.release(inner[inner != NONE])
-        for root in nodes[is_root].tolist():
-            slots = self._root_slots.pop(root, None)
-            if slots is not None:
-                self._pool.release(slots)
-        columns["slot"][nodes] = NONE
-        columns["pass"][nodes] = NONE
+    def write_and_read(
+        self, index: int, key_states: Tensor, value_states: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """As ``PassCache``: views of the buffers."""
+        self.touched += 1
+        new_keys, keys = self._views[index, 0]
+        new_values, values = self._views[index, 1]
+        new_keys.copy_(key_states)
+        new_values.copy_(value_states)
+        return keys, values
 
-    def _allocated(self, n: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Take ``n`` slots; of ``rows`` (contexts) and their ancestors none is evicted for them."""
-        shortage = self._pool.shortage(n)
-        if shortage:
-            self._evict(shortage, rows)
-        return self._pool.allocate(n)
+    def _places(self, parents: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows that end with contexts, int64[n]; none if there is not one for each."""
+        if not len(self._heads):
+            return self._heads
+        order = np.argsort(self._heads)
+        rows: NDArray[np.int64] = order[
+            np.searchsorted(self._heads, parents, sorter=order).clip(max=len(order) - 1)
+        ]
+        return rows if np.array_equal(self._heads[rows], parents) else rows[:0]
 
-    def _evict(self, shortage: int, rows: NDArray[np.int64]) -> None:
-        """Give back ``shortage`` slots or a little more; fewer only if ``rows`` need the rest."""
-        tree, columns = self._tree, self._tree.columns
-        cached = np.flatnonzero(columns["slot"] != NONE)
-        # A node is as recent as its most recent descendant: levels upwards, deepest first.
-        recent = columns["pass"].copy()
-        depth = tree.depth[cached]
-        for level in range(int(depth.max(initial=0)), 0, -1):
-            nodes = cached[depth == level]
-            np.maximum.at(recent, tree.parent[nodes], recent[nodes])
-        protected = np.zeros(len(recent), bool)
-        above = rows
-        while len(above):
-            protected[above] = True
-            above = np.unique(tree.parent[above])
-            above = above[above != NONE]
-        victims = cached[~protected[cached]]
-        victims = victims[np.lexsort((-tree.depth[victims], recent[victims]))]
-        sizes = np.array([len(self._root_slots.get(node, (0,))) for node in victims.tolist()])
-        wanted = max(shortage, int(_EVICTION_SHARE * self._pool.used))
-        count = int(np.searchsorted(np.cumsum(sizes), wanted)) + 1 if len(victims) else 0
-        self.release(victims[:count])
+    def _load(self) -> None:
+        """Gather the rows from the pool."""
+        slots = np.ascontiguousarray(self._table[:, : self.past])
+        kinds, buffers = self._pool.kinds(), []
+        for kind in kinds:
+            first = self._pool.part(*kind[0])
+            shape = (len(kind), len(slots), first.shape[1], self._capacity, first.shape[2])
+            held = first.new_empty(shape)
+            rows = _like(slots, first)
+            for place, target in zip(kind, held.narrow(3, 0, self.past), strict=True):
+                target.copy_(_gather(self._pool.part(*place), rows))
+            buffers.append(held)
+        self._kinds, self._buffers = kinds, buffers
+
+    def _move(self, rows: NDArray[np.int64] | None, capacity: int) -> None:
+        """Keep int64[n] rows (None: all) in tensors of ``capacity`` columns.
+
+        Columns that hold padding alone are left out.
+        """
+        chosen = slice(None) if rows is None else rows
+        lengths = self.lengths[chosen]
+        first = self.past - int(lengths.max())
+        buffers = [self._moved(held, rows, first, capacity) for held in self._buffers]
+        table = np.zeros((len(lengths), capacity), np.int64)
+        table[:, : self.past - first] = self._table[chosen, first : self.past]
+        self._buffers, self._table, self._capacity = buffers, table, capacity
+        self._heads, self.lengths = self._heads[chosen], lengths
+        self.past -= first
+        self._settled = max(0, self._settled - first)
+        self._is_padded = bool((lengths < self.past).any())
+        self._views, self._mask = {}, None
+
+    def _moved(
+        self, held: Tensor, rows: NDArray[np.int64] | None, first: int, capacity: int
+    ) -> Tensor:
+        parts, batch, heads, _, size = held.shape
+        made = held.new_empty((parts, batch if rows is None else len(rows), heads, capacity, size))
+        source = held.narrow(3, first, self.past - first)
+        target = made.narrow(3, 0, self.past - first)
+        if rows is None:
+            target.copy_(source)
+        else:
+            torch.index_select(source, 1, _like(rows, held), out=target)
+        return made
+
+
+def _like(numbers: NDArray[np.int64], tensor: Tensor) -> Tensor:
+    """Return numbers as an index of a tensor's device."""
+    return torch.from_numpy(numbers).to(tensor.device)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -25,9 +25,11 @@ from cdec.core.models.transformers.kv_pool import (
     KeyValuePool,
     PassCache,
     PassSlots,
+    PoolPass,
     RowBuffers,
-    SlotTable,
 )
+from cdec.core.models.transformers.prefixes import Piece, Rows
+from cdec.core.models.transformers.slot_table import SlotTable
 
 if TYPE_CHECKING:
     from cdec.core.models.warping import Warping
@@ -46,6 +48,16 @@ class PlannedRow:
     nodes: list[int]
     length: int
     new: int
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRow(PlannedRow):
+    """One sequence of a forward pass that computes what prompts share, and no context."""
+
+    piece: Piece
+
+
+_Row = TypeVar("_Row", bound=PlannedRow)
 
 
 def plan_waves(
@@ -98,7 +110,7 @@ def plan_waves(
     return waves
 
 
-def group_rows(rows: list[PlannedRow], max_tokens: int, exact: bool) -> list[list[PlannedRow]]:
+def group_rows(rows: list[_Row], max_tokens: int, exact: bool) -> list[list[_Row]]:
     """Split a wave's rows into passes of similar new lengths, to waste little on padding.
 
     Args:
@@ -107,7 +119,7 @@ def group_rows(rows: list[PlannedRow], max_tokens: int, exact: bool) -> list[lis
         exact: Rows of a pass must agree in length and new tokens (models without positions).
     """
     ordered = sorted(rows, key=lambda row: (-row.new, -row.length))
-    groups: list[list[PlannedRow]] = []
+    groups: list[list[_Row]] = []
     for row in ordered:
         last = groups[-1] if groups else []
         if last and (len(last) + 1) * last[0].new <= max_tokens and _fits(last[0], row, exact):
@@ -153,12 +165,18 @@ class PooledModel(TransformersModel):
 
     def __init__(self, module: Any, *args: Any, **options: Any) -> None:
         super().__init__(module, *args, **options)
-        self._pool = KeyValuePool(self.budget.key_value_bytes)
-        self._slots = SlotTable(self._tree, self._pool)
-        self._buffers = RowBuffers(self.budget.key_value_bytes // 4)
+        kept = self.budget.prefix_cache_bytes
+        self._pool = KeyValuePool(self.budget.key_value_bytes + kept)
+        self._slots = SlotTable(self._tree, self._pool, kept)
         self._has_positions = "position_ids" in self._accepts
         # Others count positions from the left of the padded row: their rows must agree in length.
         self._takes_ragged = self._has_positions or module.config.model_type in _RELATIVE
+        self._rows = RowBuffers(
+            self._pool,
+            self.budget.key_value_bytes // 4,
+            is_ragged=self._takes_ragged,
+            device=self._device,
+        )
 
     def prefill(
         self,
@@ -177,79 +195,201 @@ class PooledModel(TransformersModel):
 
     def _take_over(self, root: int, context: int) -> None:
         """Copy what is cached of a context whose tokens a prompt and its begun text begin with."""
-        length, whole = int(self._lengths(np.array([context]))[0]), len(self._fixed_tokens(root))
+        length, whole = self._lengths(np.array([context]))[1], len(self._fixed_tokens(root))
         copied = min(length, whole - 1)
+        self._leave_rows()
         self._slots.copy(root, context, copied)
         self._table.set("prompt_length", root, whole - copied)
 
     def _forget(self, nodes: Contexts) -> None:
         super()._forget(nodes)
+        self._rows.forget(nodes)
         self._slots.release(nodes)
-        self._buffers.clear()
+
+    def _leave_rows(self) -> None:
+        """Bring the pool up to date, before it is read or slots change hands."""
+        self._rows.settle()
+        self._rows.clear()
 
     def _evaluate_chunk(self, nodes: Contexts) -> Tensor:
         parents = self._tree.parent[nodes].astype(np.int64)
-        lengths = self._lengths(nodes)
+        if self._rows.take(parents, 1):
+            return self._append(nodes)
+        lengths, width = self._lengths(nodes)
         if (
             (parents != NONE).all()
             and self._slots.is_cached(parents).all()
             and not np.isin(parents, nodes).any()
-            and (self._takes_ragged or (lengths == lengths[0]).all())
+            and (self._takes_ragged or (lengths == width).all())
         ):
             return self._step(nodes, parents, lengths)
         return self._run_waves(nodes)
 
-    def _lengths(self, nodes: Contexts) -> NDArray[np.int64]:
-        """Return the tokens of whole prefixes, int64[n]."""
-        start: NDArray[np.int64] = self._tree.of_root("start", nodes)
-        return start + self._tree.depth[nodes]
+    def _lengths(self, nodes: Contexts) -> tuple[NDArray[np.int64], int]:
+        """Return the tokens of whole prefixes, int64[n], and the most."""
+        return self._tree.lengths("start", nodes)
+
+    def _append(self, nodes: Contexts) -> Tensor:
+        """One new token behind each of the rows: the plain decoding step."""
+        uncached = self._tree.missing("slot", nodes)
+        if len(uncached):
+            self._slots.assign(uncached, nodes)
+        slots = self._tree.columns["slot"][nodes]
+        tokens = self._tree.token[nodes].astype(np.int64)
+        self._count(nodes, 1, 1)
+        with self._undone_on_failure(uncached):
+            logits = self._appended(nodes, slots[:, None], tokens[:, None], keep=1)
+        return logits[:, 0].float()
+
+    def _appended(
+        self,
+        heads: Contexts,
+        slots: NDArray[np.int32],
+        tokens: NDArray[np.int64],
+        keep: int,
+    ) -> Tensor:
+        """Run the module over new columns of the rows; arguments as of ``_pass``, slots [B, Q]."""
+        queries = slots.shape[1]
+        positions = self._rows.lengths[:, None]
+        if queries > 1:
+            positions = positions + np.arange(queries)
+        mask = self._rows.open(queries)
+        logits = self._pass(heads, tokens, positions, mask, self._rows, keep)
+        self._rows.append(heads, slots)
+        self._slots.touch(heads)
+        return logits
 
     def _step(self, nodes: Contexts, parents: Contexts, lengths: NDArray[np.int64]) -> Tensor:
-        """One new token a row: the plain decoding step, without Python work a row."""
+        """One new token a row, rows from the pool: without Python work a row."""
+        self._leave_rows()
         uncached = nodes[~self._slots.is_cached(nodes)]
         if len(uncached):
             self._slots.assign(uncached, nodes)
-        width = int(lengths.max())
-        table = np.empty((len(nodes), width), np.int64)
-        table[:, :-1] = self._slots.rows(parents, width - 1)
-        table[:, -1] = self._tree.columns["slot"][nodes]
+        table = self._slots.rows(nodes, int(lengths.max()))
         tokens = self._tree.token[nodes].astype(np.int64)[:, None]
         self._count(nodes, 1, 1)
-        self._buffers.begin(parents, nodes, width, self._pool.slot_bytes)
         with self._undone_on_failure(uncached):
-            logits = self._pass(nodes, table, lengths, tokens, None, keep=1)
-        self._slots.remember(nodes, table)
+            logits = self._pooled(nodes, table, lengths, tokens, None, keep=1)
         return logits[:, 0].float()
 
     def _run_waves(self, nodes: Contexts) -> Tensor:
         """Rows of any lengths: prompts, several new tokens, contexts that were evicted."""
+        roots = self._uncached_roots(nodes)
+        if roots:
+            self._share(roots, nodes)
         cached = self._tree.columns["slot"] != NONE
         waves = plan_waves(self._tree, nodes, cached, self._slots.copied)
         exact = not self._takes_ragged
         place = {node: row for row, node in enumerate(nodes.tolist())}
+        first = group_rows(waves[0], self.budget.max_batch_tokens, exact)
+        if len(waves) == len(first) == 1 and self._continues(first[0]):
+            return self._run_rows(first[0], place, nodes, appends=True)[1]
+        self._leave_rows()
         scores: Tensor | None = None
         for wave in waves:
             for rows in group_rows(wave, self.budget.max_batch_tokens, exact):
                 found, logits = self._run_rows(rows, place, nodes)
                 if len(found) == len(nodes) and (found == np.arange(len(nodes))).all():
+                    self._keep_prompts(roots)
                     return logits
                 if scores is None:
                     shape = (len(nodes), logits.shape[-1])
                     scores = torch.empty(shape, dtype=torch.float32, device=self._device)
                 scores[self._tensor(found)] = logits
+        self._keep_prompts(roots)
         if scores is None:  # no pass gave a row: there are always targets in the last wave
             raise RuntimeError("a forward plan without rows")
         return scores
 
+    def _uncached_roots(self, nodes: Contexts) -> list[int]:
+        """Return the prompts of ``nodes`` of which nothing is cached."""
+        roots = np.unique(self._tree.roots(nodes))
+        roots = roots[~self._slots.is_cached(roots)]
+        return [root for root in roots.tolist() if not self._slots.copied(root)]
+
+    def _share(self, roots: list[int], targets: Contexts) -> None:
+        """Let prompts that begin alike, or as one did before, share what is computed of it."""
+        prefixes = self._slots.prefixes
+        groups: dict[Piece | None, Rows] = {}
+        for root in roots:
+            # The last token is the prompt's own: its distribution is asked for.
+            tokens = np.array(self._fixed_tokens(root)[:-1], np.int64)
+            found = prefixes.find(tokens)
+            if found is not None:
+                self._slots.share(root, found)
+            groups.setdefault(found, []).append((tokens, root))
+        for above, rows in groups.items():
+            made, last = prefixes.divide(above, rows)
+            for root, piece in last.items():
+                self._slots.share(root, piece)
+            try:
+                for piece in made:
+                    self._slots.place(piece, targets)
+                self._run_pieces(made)
+            except BaseException:
+                for root in last:
+                    self._slots.unshare(root)
+                prefixes.discard(made)
+                raise
+
+    def _run_pieces(self, pieces: list[Piece]) -> None:
+        """Compute the keys and values of pieces, those first that others go on from."""
+        self._leave_rows()
+        level: list[Piece] = [piece for piece in pieces if piece.above not in pieces]
+        while level:
+            rows = [PieceRow([], piece.end, len(piece.tokens), piece) for piece in level]
+            for group in group_rows(rows, self.budget.max_batch_tokens, not self._takes_ragged):
+                self._run_group(group)
+            level = [piece for piece in pieces if piece.above in level]
+
+    def _run_group(self, group: list[PieceRow]) -> None:
+        """Compute some pieces in one pass."""
+        lengths = np.array([row.length for row in group], np.int64)
+        news = np.array([row.new for row in group], np.int64)
+        tokens = np.zeros((len(group), int(news.max())), np.int64)
+        for row, planned in zip(tokens, group, strict=True):
+            row[len(row) - planned.new :] = planned.piece.tokens
+        last = np.array([row.piece.last for row in group], np.int64)
+        table = self._slots.rows_to(last, int(lengths.max()))
+        self._table.add_to_total("calls", len(group))
+        self._table.add_to_total("tokens", int(news.sum()))
+        self._scattered(np.empty(0, np.int64), table, lengths, tokens, news, 1)
+
+    def _keep_prompts(self, roots: list[int]) -> None:
+        """Let what was computed of prompts outlive them, where beginnings are kept."""
+        if self._slots.prefixes.is_kept:
+            for root in roots:
+                if self._slots.is_cached(np.array([root])).all():
+                    self._slots.keep(root, np.array(self._fixed_tokens(root), np.int64))
+
+    def _continues(self, rows: list[PlannedRow]) -> bool:
+        """Take rows of the last pass, if planned ones go on from them by equally many tokens."""
+        new = rows[0].new
+        parents = self._tree.parent[[row.nodes[0] for row in rows]].astype(np.int64)
+        is_even = (parents != NONE).all() and all(row.new == new for row in rows)
+        return bool(is_even and self._rows.take(parents, new))
+
     def _run_rows(
-        self, rows: list[PlannedRow], place: dict[int, int], targets: Contexts
+        self,
+        rows: list[PlannedRow],
+        place: dict[int, int],
+        targets: Contexts,
+        *,
+        appends: bool = False,
     ) -> tuple[NDArray[np.int64], Tensor]:
-        """Run one pass; return which targets it answers, int64[m], and their logits [m, V]."""
+        """Run one pass; return which targets it answers, int64[m], and their logits [m, V].
+
+        Args:
+            rows: Of the pass.
+            place: Of each target among ``targets``.
+            targets: Asked for.
+            appends: Whether the rows are those of the buffers, and longer.
+        """
         heads = np.array([row.nodes[-1] for row in rows], np.int64)
         lengths = np.array([row.length for row in rows], np.int64)
         news = np.array([row.new for row in rows], np.int64)
+        shared = [self._slots.shared(row.nodes[0]) for row in rows]
         assigned = self._assign(rows, targets)
-        table = self._slots.rows(heads, int(lengths.max()))
         tokens = np.zeros((len(rows), int(news.max())), np.int64)
         for i, row in enumerate(rows):
             tokens[i, tokens.shape[1] - row.new :] = self._new_tokens(row)
@@ -261,11 +401,16 @@ class PooledModel(TransformersModel):
         ]
         batch, back, found = np.array(asked, np.int64).reshape(-1, 3).T
         keep = int(back.max(initial=0)) + 1
-        self._count(heads, 1, news)
-        self._buffers.begin(None, heads, table.shape[1], self._pool.slot_bytes)
+        self._count(heads, 1, news + shared)
+        # A prompt's own count is that of it alone; what it shares was computed once, before.
+        self._table.add_to_total("tokens", -sum(shared))
         with self._undone_on_failure(assigned):
-            logits = self._pass(heads, table, lengths, tokens, news, keep=keep)
-        self._slots.remember(heads, table)
+            if appends:
+                slots = self._tree.columns["slot"][[row.nodes for row in rows]]
+                logits = self._appended(heads, slots, tokens, keep)
+            else:
+                table = self._slots.rows(heads, int(lengths.max()))
+                logits = self._pooled(heads, table, lengths, tokens, news, keep)
         order = np.argsort(found, kind="stable")
         picked = logits[self._tensor(batch[order]), self._tensor(keep - 1 - back[order])]
         return found[order], picked.float()
@@ -277,7 +422,6 @@ class PooledModel(TransformersModel):
             yield
         except BaseException:
             self._slots.release(assigned)
-            self._buffers.clear()
             raise
 
     def _assign(self, rows: list[PlannedRow], targets: Contexts) -> Contexts:
@@ -311,7 +455,7 @@ class PooledModel(TransformersModel):
         """Return the tokens of ``root`` itself, those before the first generated one."""
         return [*self._prompt_ids[root], *self._begun[root]]
 
-    def _pass(
+    def _pooled(
         self,
         heads: Contexts,
         table: NDArray[np.int64],
@@ -320,28 +464,63 @@ class PooledModel(TransformersModel):
         news: NDArray[np.int64] | None,
         keep: int,
     ) -> Tensor:
+        """Run the module over rows of the pool; other arguments as of ``_pass``.
+
+        Args:
+            table: int64[B, K] slots, right-aligned.
+            lengths: int64[B] tokens of each row.
+            news: int64[B] numbers of new tokens; None if all rows have Q.
+        """
+        logits = self._scattered(heads, table, lengths, tokens, news, keep)
+        self._rows.begin(heads, table, lengths)
+        self._slots.touch(heads)
+        return logits
+
+    def _scattered(
+        self,
+        heads: Contexts,
+        table: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        tokens: NDArray[np.int64],
+        news: NDArray[np.int64] | None,
+        keep: int,
+    ) -> Tensor:
+        """Run the module over rows of the pool, of contexts or of pieces; as ``_pooled``."""
+        queries, width = tokens.shape[1], table.shape[1]
+        positions = np.arange(width - queries, width) - (width - lengths)[:, None]
+        mask = None
+        if (lengths < width).any():
+            mask = self._tensor((table != EMPTY_SLOT).astype(np.int64))
+        cache = PoolPass(self._pool, self._pass_slots(table, queries, news))
+        return self._pass(heads, tokens, np.maximum(positions, 0), mask, cache, keep)
+
+    def _pass(
+        self,
+        heads: Contexts,
+        tokens: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        mask: Tensor | None,
+        cache: PassCache,
+        keep: int,
+    ) -> Tensor:
         """Run the module once.
 
         Args:
             heads: int64[B] last contexts of the rows.
-            table: int64[B, K] slots, right-aligned.
-            lengths: int64[B] tokens of each row.
             tokens: int64[B, Q] new tokens, right-aligned.
-            news: int64[B] numbers of new tokens; None if all rows have Q.
+            positions: int64[B, Q] their places in the prefixes.
+            mask: int64[B, K] 0 in padding; None where there is none.
+            cache: Of whole rows.
             keep: Columns of logits that are needed, from the right.
 
         Returns:
             float[B, keep, V] logits, padding columns holding anything.
         """
-        queries, width = tokens.shape[1], table.shape[1]
         arguments: dict[str, Any] = self._keep(keep)
         if self._has_positions:
-            positions = np.arange(width - queries, width) - (width - lengths)[:, None]
-            arguments["position_ids"] = self._tensor(np.maximum(positions, 0))
-        if (lengths < width).any():
-            arguments["attention_mask"] = self._tensor((table != EMPTY_SLOT).astype(np.int64))
-        slots = self._pass_slots(table, queries, news)
-        cache = PassCache(self._pool, slots, self._buffers)
+            arguments["position_ids"] = self._tensor(positions)
+        if mask is not None:
+            arguments["attention_mask"] = mask
         with torch.no_grad():
             logits = self._call(heads, self._tensor(tokens), cache, arguments)
         if not cache.touched:

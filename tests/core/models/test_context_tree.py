@@ -13,7 +13,7 @@ from cdec.core.models import context_tree
 from cdec.core.models.base import Budget, TreeModel
 from cdec.core.models.context_tree import NONE, ContextTree
 from cdec.core.models.language_model import Contexts, LanguageModel, Prompt
-from cdec.core.models.transformers import kv_pool
+from cdec.core.models.transformers import slot_table
 from cdec.core.models.transformers.architectures import CausalModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.models.tiny_models import VOCABULARY, plain_encoder, plain_logprobs, tiny_module
@@ -323,7 +323,7 @@ def test_the_budget_counts_what_small_blocks_cost_beside_their_scores() -> None:
 def test_slots_stay_right_when_the_count_of_passes_begins_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kv_pool, "_LAST_PASS", 5)
+    monkeypatch.setattr(slot_table, "_LAST_PASS", 5)
     module = tiny_module("llama", None)
     model = CausalModel(
         module,
