@@ -63,13 +63,6 @@ def test_trie_holds_every_ordinary_token_in_byte_order(tokens: list[bytes]) -> N
     check(TokenTrie.build(vocabulary), vocabulary)
 
 
-def test_ids_with_equal_bytes_share_a_node_and_ascend() -> None:
-    vocabulary = Vocabulary(TOKENS, [0])
-    trie = TokenTrie.build(vocabulary)
-    check(trie, vocabulary)
-    assert np.diff(trie.token_offsets).max() == 2
-
-
 def test_trie_is_read_back_from_the_cache(cache: Path) -> None:
     vocabulary = Vocabulary(TOKENS, [0])
     built = TokenTrie.of(vocabulary)
