@@ -26,6 +26,7 @@ from types import ModuleType
 
 LIBRARIES = ("numpy", "torch", "pyarrow", "lark", "tokenizers", "hypothesis", "pytest")
 SECONDS = 120
+_TYPES = ("annotation", "returns")
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -50,8 +51,12 @@ def mutated(source: str, number: int) -> tuple[ast.Module, str] | None:
 
 
 def _places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, object]]:
-    """Yield what can be changed, with a function that does it."""
+    """Yield what can be changed, with a function that does it; types are read by nobody."""
+    types = [getattr(each, name, None) for each in ast.walk(tree) for name in _TYPES]
+    unread = {id(node) for root in types if isinstance(root, ast.AST) for node in ast.walk(root)}
     for node in ast.walk(tree):
+        if id(node) in unread:
+            continue
         if isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARISONS:
             yield node, lambda n=node: n.ops.__setitem__(0, COMPARISONS[type(n.ops[0])]())
         elif isinstance(node, (ast.BinOp, ast.AugAssign)) and type(node.op) in OPERATORS:
@@ -61,10 +66,14 @@ def _places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, object]]:
             yield node, lambda n=node, o=other: setattr(n, "op", o())
         elif isinstance(node, (ast.If, ast.While, ast.IfExp)):
             yield node.test, lambda n=node: _negate(n.test)
-        elif isinstance(node, ast.Return) and node.value is not None:
+        elif isinstance(node, ast.Return) and not _is_none(node.value):
             yield node, lambda n=node: setattr(n, "value", ast.Constant(None))
         elif isinstance(node, ast.Constant) and type(node.value) is int:
             yield node, lambda n=node: setattr(n, "value", n.value + 1)
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return value is None or (isinstance(value, ast.Constant) and value.value is None)
 
 
 def _negate(test: ast.expr) -> None:
