@@ -145,22 +145,22 @@ class PrefixStateCache:
         DONE stays DONE whatever follows, which is padding. Cost: one step of the session for all
         texts that are a remembered one and a token more; a text's length in steps for others.
         """
-        if self._walked.is_full:
+        if self._cursor.is_full:
             self._begin()
         names = [_digests(text) for text in texts]
         states = np.empty(len(texts), np.int64)
         steps: list[tuple[int, int]] = []
         for i, (text, (parent, own)) in enumerate(zip(texts, names, strict=True)):
-            known = self._known.find(own) if text.size else self._walked.start
+            known = self._known.find(own) if text.size else self._cursor.start
             if known is None:
-                before = self._known.find(parent) if text.size > 1 else self._walked.start
+                before = self._known.find(parent) if text.size > 1 else self._cursor.start
                 steps.append((i, self._state_after(text[:-1]) if before is None else before))
             else:
                 states[i] = known
         if steps:
             rows = np.array([i for i, _ in steps])
             parents = np.array([state for _, state in steps], np.int64)
-            states[rows] = self._walked.after(parents, np.array([texts[i][-1] for i in rows]))
+            states[rows] = self._cursor.after(parents, np.array([texts[i][-1] for i in rows]))
             for i in rows.tolist():
                 self._known.put(names[i][1], int(states[i]))
         return states
@@ -173,20 +173,20 @@ class PrefixStateCache:
         Raises:
             UsageError: The scores are narrower than the constraint's vocabulary.
         """
-        self._walked.require_width(width)
+        self._cursor.require_width(width)
         own: NDArray[np.int32] = allocate_mask(len(states), self._constraint.vocabulary.width)
-        self._walked.session.fill_mask(states, own)
+        self._cursor.session.fill_mask(states, own)
         missing = max(0, mask_words(width) - own.shape[1])
         return np.pad(own, ((0, 0), (0, missing)))
 
     def _begin(self) -> None:
-        self._walked = MatcherCursor(self._constraint)
+        self._cursor = MatcherCursor(self._constraint)
         self._known.clear()
 
     def _state_after(self, text: NDArray[np.int64]) -> int:
-        states = np.array([self._walked.start], np.int64)
+        states = np.array([self._cursor.start], np.int64)
         for token in text:
-            states = self._walked.after(states, token[None])
+            states = self._cursor.after(states, token[None])
         return int(states[0])
 
 
