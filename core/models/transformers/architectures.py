@@ -43,21 +43,27 @@ class CausalModel(PooledModel):
 
     def __init__(self, module: Any, *args: Any, **options: Any) -> None:
         super().__init__(module, *args, **options)
-        self._n_layers = _layer_count(module.config)
+        self._seen = PoolCache(_layer_count(module.config))
 
     def _as_seen(self, cache: PassCache) -> Cache:
-        return PoolCache(cache, self._n_layers)
+        self._seen.passing = cache
+        return self._seen
 
 
 class PoolCache(Cache):
-    """The cache of one forward pass as the modules of transformers take it.
+    """The cache of forward passes as the modules of transformers take it.
+
+    Attributes:
+        passing: That of the running pass.
 
     subtle: a sliding-window layer keeps all its keys here, and the model's own mask hides those
     outside the window, because a rollback may bring them back.
     """
 
-    def __init__(self, cache: PassCache, n_layers: int) -> None:
-        super().__init__(layers=[_PoolLayer(cache, index) for index in range(n_layers)])
+    passing: PassCache
+
+    def __init__(self, n_layers: int) -> None:
+        super().__init__(layers=[_PoolLayer(self, index) for index in range(n_layers)])
 
 
 class _PoolLayer(CacheLayerMixin):
@@ -65,7 +71,7 @@ class _PoolLayer(CacheLayerMixin):
 
     is_sliding = False
 
-    def __init__(self, cache: PassCache, index: int) -> None:
+    def __init__(self, cache: PoolCache, index: int) -> None:
         super().__init__()
         self.is_initialized = True
         self._cache = cache
@@ -78,7 +84,7 @@ class _PoolLayer(CacheLayerMixin):
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         """Write this pass's keys and values [B, heads, Q, size]; return those of whole rows."""
-        return self._cache.write_and_read(self._index, key_states, value_states)
+        return self._cache.passing.write_and_read(self._index, key_states, value_states)
 
     def get_mask_sizes(self, query_length: int | Tensor) -> tuple[int, int]:
         """Return the length of the rows and their offset 0.
@@ -88,11 +94,11 @@ class _PoolLayer(CacheLayerMixin):
                 positions instead.
         """
         queries = query_length if isinstance(query_length, int) else len(query_length)
-        return self._cache.past + queries, 0
+        return self._cache.passing.past + queries, 0
 
     def get_seq_length(self) -> int:
         """Return the columns before this pass's queries, before and after ``update`` alike."""
-        return self._cache.past
+        return self._cache.passing.past
 
     def get_max_length(self) -> int:
         """Return -1: no maximum."""

@@ -88,6 +88,8 @@ class TransformersModel(TreeModel):
         self.prompt_form = prompts.form
         self._device = device
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
+        keeps = ("logits_to_keep", "num_logits_to_keep")
+        self._keeps = next((name for name in keeps if name in self._accepts), None)
 
     @property
     def event_rounding(self) -> float:
@@ -142,10 +144,7 @@ class TransformersModel(TreeModel):
 
     def _keep(self, count: int) -> dict[str, Any]:
         """Return the argument that asks for the logits of the last ``count`` columns alone."""
-        for name in ("logits_to_keep", "num_logits_to_keep"):
-            if name in self._accepts:
-                return {name: count}
-        return {}
+        return {} if self._keeps is None else {self._keeps: count}
 
 
 _LOGITS_BYTES = 256 << 20

@@ -110,6 +110,12 @@ def plan_waves(
     return waves
 
 
+_FREE_PADDING = 128
+"""Tokens of padding that cost no more than another pass does beside its tokens, about."""
+_PADDED_SHARE = 0.1
+"""Part of a pass that padding may be."""
+
+
 def group_rows(rows: list[_Row], max_tokens: int, exact: bool) -> list[list[_Row]]:
     """Split a wave's rows into passes of similar new lengths, to waste little on padding.
 
@@ -120,12 +126,17 @@ def group_rows(rows: list[_Row], max_tokens: int, exact: bool) -> list[list[_Row
     """
     ordered = sorted(rows, key=lambda row: (-row.new, -row.length))
     groups: list[list[_Row]] = []
+    padding = 0
     for row in ordered:
         last = groups[-1] if groups else []
-        if last and (len(last) + 1) * last[0].new <= max_tokens and _fits(last[0], row, exact):
-            last.append(row)
-        else:
-            groups.append([row])
+        if last and _fits(last[0], row, exact):
+            padding += last[0].new - row.new
+            size = (len(last) + 1) * last[0].new
+            if size <= max_tokens and padding <= max(_FREE_PADDING, _PADDED_SHARE * size):
+                last.append(row)
+                continue
+        groups.append([row])
+        padding = 0
     return groups
 
 

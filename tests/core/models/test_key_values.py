@@ -11,6 +11,7 @@ import torch
 
 from cdec.core.models.base import Budget
 from cdec.core.models.transformers.architectures import CausalModel
+from cdec.core.models.transformers.pooled import PlannedRow, group_rows
 from tests.core.models.tiny_models import VOCABULARY, plain_encoder, plain_logprobs, tiny_module
 from tests.laws.rounding import tolerance
 
@@ -246,3 +247,18 @@ def test_batches_equal_plain_forward_passes_beside_kept_beginnings(seed: int) ->
         walks.model.release(walks.roots)
         assert walks.model._pool.used <= 40
         walks.roots, walks.seen = [], []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_passes_over_prompts_of_many_lengths_are_padded_by_a_tenth_at_most(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    news = np.concatenate([rng.integers(1, 40, 60), rng.integers(200, 4000, 20)])
+    rows = [PlannedRow([number], int(new), int(new)) for number, new in enumerate(news)]
+    groups = group_rows(rows, 16384, exact=False)
+    assert sorted(row.nodes[0] for group in groups for row in group) == list(range(80))
+    for group in groups:
+        size = len(group) * max(row.new for row in group)
+        assert size - sum(row.new for row in group) <= max(128, 0.1 * size)
+        assert size <= 16384
+    # Short prompts of similar lengths stay together: a pass of its own costs more than padding.
+    assert len(group_rows(rows[:8], 16384, exact=False)) <= 4
