@@ -78,6 +78,7 @@ class Sampler(ABC):
         method: What is declared of it, in ``METHODS``.
         name: As in ``METHODS``.
         drafting: The draft; None for none.
+        draft_decides: Whether what is drawn depends on what a draft proposes.
         reward: What scores texts; None for nothing.
         tree: File of the tree of one record, for methods that keep one; None for none.
         stop_loops: Whether texts end where they loop.
@@ -89,6 +90,7 @@ class Sampler(ABC):
 
     method: ClassVar[Method]
     name: ClassVar[str]
+    draft_decides: ClassVar[bool] = False
     __signature__: ClassVar[inspect.Signature]
     tree: object = None
     stop_loops: bool = False
@@ -132,7 +134,7 @@ class Sampler(ABC):
         Raises:
             UsageError: It is none, or there is none and the method needs one.
         """
-        draft = draft_of(options)
+        draft = draft_of(options, decides=cls.draft_decides)
         if draft is None and cls.method.needs_draft:
             raise UsageError(
                 "there is no draft to propose tokens",

@@ -56,6 +56,7 @@ class MentoredSampler(Sampler):
 
     method: ClassVar[Method] = METHODS["mentored"]
     exactness = "divergence"
+    draft_decides = True
     divergence: float | None
     divergence_total: float | None
     max_walks: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from cdec.core.options import Option
@@ -151,11 +152,18 @@ DRAFT = Option(
 GAMMA = Option(
     name="gamma",
     type=(int, ADAPTIVE),
-    default=4,
-    help="Tokens proposed before each pass of the model; 'auto' adapts to what each text accepts.",
+    default=ADAPTIVE,
+    help="Tokens proposed before each pass of the model. 'auto': as many as pay, by the clock and "
+    "by what is accepted, and none where no draft pays; texts are those without a draft.",
     unit="tokens",
     metavar="N|auto",
     at_least=1,
+)
+GAMMA_THAT_DECIDES = replace(
+    GAMMA,
+    default=4,
+    help="Tokens proposed before each pass of the model, on which texts depend; 'auto' adapts to "
+    "what each text accepts.",
 )
 DRAFT_TEMPERATURE = Option(
     name="draft_temperature",

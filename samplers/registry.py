@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from cdec.samplers.base import Sampler
 
 
-_PROPOSING = (shared.DRAFT, shared.GAMMA, shared.DRAFT_TEMPERATURE, shared.COST_RATIO)
-_DRAFTED = (*_PROPOSING, shared.SAVED_COUNTS)
+_OF_A_MODEL = (shared.DRAFT_TEMPERATURE, shared.COST_RATIO)
+_DRAFTED = (shared.DRAFT, shared.GAMMA, *_OF_A_MODEL, shared.SAVED_COUNTS)
 _GROWING = (shared.STOP_LOOPS, shared.MAX_WALKS)
 _LEARNING = (shared.ROUND, shared.MAX_DRAWS, shared.TREE_CACHE, shared.TREE, *_GROWING)
 _REWARDED = (shared.BRANCH, shared.DEPTH, *_GROWING)
@@ -191,7 +191,9 @@ _TABLE = (
         name="mentored",
         home="cdec.samplers.mentored_decoding:MentoredSampler",
         options=(
-            *_PROPOSING,
+            shared.DRAFT,
+            shared.GAMMA_THAT_DECIDES,
+            *_OF_A_MODEL,
             Option(
                 name="divergence",
                 type=float,

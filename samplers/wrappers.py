@@ -48,19 +48,23 @@ WRAPPERS = (
 """What draws around every method, the innermost first."""
 
 
-def draft_of(options: Mapping[str, Any], *, is_verified: bool = True) -> DraftOptions | None:
+def draft_of(
+    options: Mapping[str, Any], *, is_verified: bool = True, decides: bool = False
+) -> DraftOptions | None:
     """Return the draft that a sampler's options name; None where they name none.
 
     Args:
-        options: ``draft``, ``gamma``, ``draft_temperature``, ``cost_ratio``, perhaps ``counts``.
+        options: ``draft``, ``gamma``, ``draft_temperature``, ``cost_ratio``, ``max_walks``, perhaps
+            ``counts``.
         is_verified: Whether the target verifies proposals; else a draft only looks ahead.
+        decides: Whether what is drawn depends on what is proposed.
 
     Raises:
         UsageError: It is neither a language model nor a kind of draft.
     """
     if options.get("draft") is None:
         return None
-    found: DraftOptions = imported("cdec.samplers.drafts.speculate:named_draft")(
-        options, is_verified
+    found: DraftOptions = imported("cdec.samplers.drafts.named:named_draft")(
+        options, is_verified, decides
     )
     return found

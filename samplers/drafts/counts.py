@@ -323,18 +323,21 @@ class CountsDrafting(Drafting):
                     tokens[row] = token
         return Guess.of(tokens)
 
-    def learn(self, step: Step, chosen: SampledEvents) -> None:
-        """Count the events of a step, one a walk, in the order of the walks."""
+    def learn(self, step: Step, chosen: SampledEvents) -> int | None:
+        """Count the events of a step, one a walk, in the order of the walks; as ``Drafting``."""
         nodes = step.nodes
         which_key: dict[int, tuple[CountTable, int]] = {}
         for table, rows, keys in self._keys(nodes.request, nodes.state):
             which_key.update((row, (table, key)) for row, key in zip(rows, keys, strict=True))
-        if not which_key:
-            return
+        foreseen = 0
         for node, event in zip(step.walk_node.tolist(), chosen.tokens.tolist(), strict=True):
             known = which_key.get(node)
             if known is not None and event != NONE:
-                known[0].add(known[1], event)
+                table, key = known
+                guess, probability = table.likeliest(key)
+                foreseen += guess == event >= 0 and probability > self._threshold
+                table.add(key, event)
+        return foreseen
 
     def _keys(
         self, request: NDArray[np.int64], states: Any

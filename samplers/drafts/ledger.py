@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.samplers.prefix_tree import EVALUATED, IN_RUN
 from cdec.samplers.walks.frontier import with_room
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class Ledger:
 
         A call is a sequence of a pass: a chain of a draw's prefixes, up to where they branch.
         """
+        if not self._passes:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         nodes = np.flatnonzero(self._owner[:, 0] != _NOBODY)
         mine = self._owner[nodes]
         above = mine[:, 3]
@@ -122,8 +125,18 @@ class Ledger:
             np.add.at(totals, self._rows(request, draw, owners), np.concatenate(amounts))
         return totals
 
+    def stepped(self, owners: Mapping[int, NDArray[np.int64]] | None = None) -> NDArray[np.int64]:
+        """Return how many prefixes had a pass in steps without a draft, of each draw, int64[D]."""
+        tree, visited = self._batch.tree, self._batch.tree.visited()
+        flags = tree["flags"][visited]
+        mine = visited[(flags & EVALUATED > 0) & (flags & IN_RUN == 0)]
+        rows = self._rows(tree["request"][mine], tree["draw"][mine], owners)
+        return np.bincount(rows, minlength=len(self._batch.seeds))
+
     def wasted(self, owners: Mapping[int, NDArray[np.int64]] | None = None) -> NDArray[np.int64]:
         """Return how many prefixes were evaluated for each draw and never visited, int64[D]."""
+        if not self._passes:
+            return np.zeros(len(self._batch.seeds), np.int64)
         evaluated = np.flatnonzero(self._owner[:, 0] != _NOBODY)
         visited = self._batch.tree.visited()
         left = evaluated[~np.isin(evaluated, visited)]

@@ -127,26 +127,42 @@ class ModelDrafting(Drafting):
         draft: The draft model.
         temperature: Of the draft, instead of the target's warping; 0 proposes the most probable
             events, whose law is a one-hot one; None keeps the target's.
+        has_law: As in ``Drafting``: draws are put to the test of the two laws, or are guesses.
 
     Raises:
         TokenizerMismatchError, UsageError: As ``DraftView``.
     """
 
-    has_law: ClassVar[bool] = True
     calls_model: ClassVar[bool] = True
 
     def __init__(
-        self, batch: Batch, draft: LanguageModel, temperature: float | None = None
+        self,
+        batch: Batch,
+        draft: LanguageModel,
+        temperature: float | None = None,
+        *,
+        has_law: bool = True,
     ) -> None:
+        self.has_law = has_law
+        require_draft(batch.model, draft)
         self._is_greedy = temperature == 0.0
-        self.view = DraftView(batch, draft, None if self._is_greedy else temperature)
-        self._contexts = ContextMap(batch, self.view)
+        self._opened = batch, draft, None if self._is_greedy else temperature
+        self._view: DraftView | None = None
         self._width = batch.model.vocabulary.width
         # By draft context: request and draw that pay for its call.
         self._owner = np.full((1024, 2), -1, np.int64)
 
     def __exit__(self, *_: object) -> None:
-        self.view.__exit__()
+        if self._view is not None:
+            self._view.__exit__()
+
+    @property
+    def view(self) -> DraftView:
+        """The requests opened against the draft, as soon as something asks it."""
+        if self._view is None:
+            self._view = DraftView(*self._opened)
+            self._contexts = ContextMap(self._opened[0], self._view)
+        return self._view
 
     def guess(self, walks: Frontier, uniforms: NDArray[np.float64] | None) -> Guess:
         """Propose the next event of each walk; NONE where the draft's context is full."""
@@ -163,8 +179,10 @@ class ModelDrafting(Drafting):
         log_share = np.full(n, np.nan)
         with np.errstate(invalid="ignore"):
             log_share[able] = chosen.log_p - chosen.log_z[step.walk_node]
-        kind = GUESSED if uniforms is None or self._is_greedy else DRAWN
-        return Guess(found, kind, law, step.scores, step.log_normalizer, log_share)
+        is_drawn = self.has_law and uniforms is not None and not self._is_greedy
+        return Guess(
+            found, DRAWN if is_drawn else GUESSED, law, step.scores, step.log_normalizer, log_share
+        )
 
     def _chosen(self, step: Step, uniforms: NDArray[np.float64] | None) -> events.SampledEvents:
         try:

@@ -71,11 +71,12 @@ class Drafting(ABC):
     """A draft at work on one batch; a context manager that releases what it holds.
 
     Attributes:
-        has_law: Whether proposals are draws from a distribution that is known.
+        has_law: Whether proposals are draws from a distribution that is known and put to the test;
+            else they are guesses at what the target draws.
         calls_model: Whether a proposal costs a call of a draft model.
     """
 
-    has_law: ClassVar[bool] = False
+    has_law: bool = False
     calls_model: ClassVar[bool] = False
 
     def __enter__(self) -> Self:
@@ -93,9 +94,13 @@ class Drafting(ABC):
             uniforms: float64[n] in [0, 1); None asks for the most probable events.
         """
 
-    def learn(self, step: Step, chosen: SampledEvents) -> None:
-        """Hear which events a verified step chose; most drafts do not care."""
-        return
+    def learn(self, step: Step, chosen: SampledEvents) -> int | None:
+        """Hear which events a step chose; most drafts do not care.
+
+        Returns:
+            How many of them would have been proposed, where that is told for nothing; else None.
+        """
+        return None
 
     def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the request and draw of every draft call so far, int64[n] each."""

@@ -8,26 +8,22 @@ choice of events: lengths, ends, dead ends and the visited tree are the same.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import UsageError
-from cdec.core.models.language_model import LanguageModel
-from cdec.samplers.drafts.base import Draft, DraftOptions
-from cdec.samplers.drafts.counts import Counts, CountsDrafting, LookupDrafting
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger, Tested
-from cdec.samplers.drafts.models import ModelDrafting
 from cdec.samplers.drafts.proposals import Drafting, Judge, Level, Proposal, propose
 from cdec.samplers.drafts.verify import Comparer, LearningVerifier, Verifier
-from cdec.samplers.options import ADAPTIVE, COUNTS, LOOKUP
 from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer
 from cdec.samplers.walks.decoding import chooser, step_on
 from cdec.samplers.walks.frontier import Frontier
-from cdec.samplers.walks.randomness import DRAFT
+from cdec.samplers.walks.randomness import DRAFT, FIRST
 
 if TYPE_CHECKING:
     from typing import Self
@@ -59,10 +55,14 @@ def speculate_on(
         uniforms: Of the draft's draws; None proposes the most probable events.
         weighed: As in ``decoding.walk_on``.
     """
-    run.begin(len(buffer.log_p))
+    run.lengths.begin(len(alive))
     while alive.size:
+        lengths = run.lengths.before(alive, frontier)
+        if lengths is None:
+            alive, frontier = _step(buffer, alive, frontier, judge, run, weighed)
+            continue
         following = Following(alive, frontier, judge, run, weighed)
-        _round(buffer, following, uniforms)
+        _round(buffer, following, lengths, uniforms)
         alive, frontier = following.stopped()
 
 
@@ -88,32 +88,60 @@ def decode(
     """
     buffer = TrajectoryBuffer(len(request), loops=batch.loop_watch(request))
     frontier = Frontier.at_start(batch, request, draw)
-    drafts = None if uniforms is None else uniforms.stream(DRAFT)
+    drafts = None if uniforms is None else run.numbers(uniforms)
     judge = Verifier(uniforms) if judge is None else judge
     everyone = np.arange(len(request))
     speculate_on(buffer, everyone, frontier, judge, run, drafts, weighed=weighed)
     return buffer.candidates()
 
 
-def _round(buffer: TrajectoryBuffer, walks: Following, uniforms: CandidateUniforms | None) -> None:
+def _step(
+    buffer: TrajectoryBuffer,
+    alive: NDArray[np.int64],
+    frontier: Frontier,
+    judge: Judge,
+    run: DraftRun,
+    weighed: bool,
+) -> tuple[NDArray[np.int64], Frontier]:
+    """Take a step without the draft, which only hears of it."""
+    count, foreseen = len(alive), None
+
+    def choose(step: Step, alive: NDArray[np.int64]) -> SampledEvents:
+        nonlocal foreseen
+        chosen = judge.judge(step, alive, Level.of(None, alive)).chosen
+        foreseen = run.drafting.learn(step, chosen)
+        return chosen
+
+    following = step_on(buffer, alive, frontier, choose, weighed=weighed)
+    run.lengths.after(count, None, foreseen)
+    return following
+
+
+def _round(
+    buffer: TrajectoryBuffer,
+    walks: Following,
+    lengths: NDArray[np.int64],
+    uniforms: CandidateUniforms | None,
+) -> None:
     """Draft, evaluate, and follow what the target accepts."""
     frontier, run = walks.tested.start, walks.run
     open_ones = np.flatnonzero(~frontier.is_overlong())
     started = frontier.take(open_ones)
     alive = walks.alive[open_ones]
-    levels, reached = propose(run.drafting, started, run.gammas(alive), uniforms, alive)
+    levels, reached = propose(run.drafting, started, lengths[open_ones], uniforms, alive)
     contexts = np.concatenate([level.context for level in (started, *reached)])
     if contexts.size:
         run.ledger.evaluate([started, *reached])
         frontier.batch.model.evaluate(contexts)
-    at = 0
+    at = tokens = 0
     while walks.alive.size:
+        tokens += len(walks.alive)
         proposal = None
         if at < len(levels):
             proposal = replace(levels[at], walks=open_ones[levels[at].walks])
         walks.level(buffer, proposal)
         at += 1
-    run.close_round(walks.tested)
+    run.close_round(walks.tested, tokens)
 
 
 class Following:
@@ -177,16 +205,39 @@ class Following:
         return alive[order], frontier.take(order)
 
 
-DEFAULT_GAMMA = 4
-LONGEST = 16
-"""Most proposals of an adaptive draft."""
-
-
 def opened(draft: Draft | None) -> DraftRun:
     """Return the draft of a method that needs one: its constructor has seen to it."""
     if not isinstance(draft, DraftRun):
         raise RuntimeError("a method that needs a draft runs without one")
     return draft
+
+
+class Lengths(ABC):
+    """How far a draft runs ahead of each walk.
+
+    Attributes:
+        rows: Most prefixes of a walk that one pass of the target evaluates, to make room for.
+    """
+
+    rows: int
+
+    @abstractmethod
+    def begin(self, n: int) -> None:
+        """Start with ``n`` new candidates."""
+
+    @abstractmethod
+    def before(self, alive: NDArray[np.int64], walks: Frontier) -> NDArray[np.int64] | None:
+        """Return how many proposals the candidates ``alive`` (int64[n]) get now, int64[n].
+
+        None asks for a step without the draft.
+        """
+
+    def after(self, tokens: int, tested: Tested | None, foreseen: int | None = None) -> None:
+        """Hear what that brought: events of all walks, and what was tested; None of a step.
+
+        Of a step, ``foreseen`` says how many events would have been proposed, if that is known.
+        """
+        return
 
 
 class DraftRun(Draft):
@@ -195,30 +246,27 @@ class DraftRun(Draft):
     Args:
         batch: The open requests.
         drafting: Makes proposals.
-        gamma: Proposals before each verification, or ``auto``.
+        lengths: How many before each verification.
         cost_ratio: c, the cost of a draft call in target calls; None where it is not known.
         is_verified: Whether the target verifies proposals; else no acceptance is told.
 
     Attributes:
-        drafting: Makes proposals.
-        ledger: What they cost and gained.
+        drafting, lengths: As given.
+        ledger: What rounds of proposals cost and gained.
     """
 
     def __init__(
         self,
         batch: Batch,
         drafting: Drafting,
-        gamma: int | str,
+        lengths: Lengths,
         cost_ratio: float | None,
         is_verified: bool,
     ) -> None:
-        self.drafting = drafting
+        self.drafting, self.lengths = drafting, lengths
         self.ledger = Ledger(batch)
-        self._batch = batch
-        self._most = gamma
         self._cost_ratio = cost_ratio
         self._is_verified = is_verified
-        self._gamma = np.zeros(0, np.int64)
 
     def __enter__(self) -> Self:
         self.drafting.__enter__()
@@ -230,31 +278,19 @@ class DraftRun(Draft):
     @property
     def rows(self) -> int:
         """Most prefixes of a walk that one pass of the target evaluates."""
-        return 1 + (LONGEST if self._most == ADAPTIVE else int(self._most))
+        return self.lengths.rows
 
-    def begin(self, n: int) -> None:
-        """Start with ``n`` new candidates."""
-        first = DEFAULT_GAMMA if self._most == ADAPTIVE else int(self._most)
-        # No text is longer, and larger numbers may not fit.
-        longest = int(self._batch.limits.max(initial=0))
-        self._gamma = np.full(n, min(first, longest), np.int64)
+    def numbers(self, uniforms: CandidateUniforms) -> CandidateUniforms:
+        """Return the draft's own numbers, or, for guesses, those that the target draws with."""
+        return uniforms.stream(DRAFT if self.drafting.has_law else FIRST)
 
-    def gammas(self, alive: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many proposals each candidate gets now, int64[n]."""
-        return self._gamma[alive]
-
-    def close_round(self, walks: Tested) -> None:
-        """Book what a round gave to each of its walks."""
+    def close_round(self, walks: Tested, tokens: int) -> None:
+        """Book what a round gave to each of its walks, and its events in all."""
         owner = walks.start.request, walks.start.draw
-        tested, alive = walks.verified > 0, walks.candidates
         self.ledger.add("verified", *owner, walks.verified)
         self.ledger.add("accepted", *owner, walks.accepted)
-        self.ledger.add("rounds", *owner, tested)
-        if self._most == ADAPTIVE:
-            # subtle: only what was put to the test counts; to look at proposals behind a refusal
-            # would tie the next draws, which use their random numbers again, to this decision.
-            after = np.where(walks.refused, walks.accepted + 1, self._gamma[alive] + 1)
-            self._gamma[alive] = np.where(tested, np.minimum(after, LONGEST), self._gamma[alive])
+        self.ledger.add("rounds", *owner, walks.verified > 0)
+        self.lengths.after(tokens, walks)
 
     def decode(
         self,
@@ -279,7 +315,7 @@ class DraftRun(Draft):
     ) -> None:
         """Walk on to the ends; as ``Draft.learn_on``."""
         judge = LearningVerifier(uniforms)
-        speculate_on(buffer, alive, frontier, judge, self, uniforms.stream(DRAFT))
+        speculate_on(buffer, alive, frontier, judge, self, self.numbers(uniforms))
 
     def account(self, outcome: Outcome) -> Outcome:
         """Add what the draft cost and gained to an outcome."""
@@ -317,16 +353,21 @@ class DraftRun(Draft):
         return {
             **acceptance,
             "draft_calls": drafts.astype(np.int64).tolist(),
-            "cost_per_token": self.costs(drafts, calls, events),
+            "cost_per_token": self.costs(drafts, calls, events, owners),
         }
 
     def costs(
-        self, draft_calls: NDArray[Any], target_calls: NDArray[Any], events: NDArray[np.int64]
+        self,
+        draft_calls: NDArray[Any],
+        target_calls: NDArray[Any],
+        events: NDArray[np.int64],
+        owners: Mapping[int, NDArray[np.int64]] | None,
     ) -> list[float | None]:
         """Return the cost of each draw's events in target calls; None where c is not known."""
         ratio = self._cost_ratio if self.drafting.calls_model else 0.0
         if ratio is None:
             return [None] * len(events)
+        target_calls = target_calls + self.ledger.stepped(owners)
         return _ratios(ratio * draft_calls + target_calls, events.astype(np.float64))
 
 
@@ -334,64 +375,3 @@ def _ratios(above: NDArray[Any], below: NDArray[Any]) -> list[float | None]:
     return [
         float(a / b) if b else None for a, b in zip(above.tolist(), below.tolist(), strict=True)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class NamedDraft(DraftOptions):
-    """What proposes tokens, and how many.
-
-    Attributes:
-        draft: A language model of the same vocabulary, ``counts`` or ``prompt-lookup``.
-        gamma: Proposals before each verification; ``auto`` adapts it to every walk: one more after
-            all were accepted, one more than were accepted after a refusal, at most ``LONGEST``.
-        temperature: Of a draft model, instead of the target's warping; 0 is a greedy draft.
-        counts: What ``counts`` guesses from and adds to.
-        cost_ratio: c, the cost of a draft call in target calls; None leaves ``cost_per_token``
-            unknown.
-        is_verified: Whether the target verifies proposals; else a draft only looks ahead, and no
-            acceptance is told.
-    """
-
-    draft: LanguageModel | str
-    gamma: int | str = DEFAULT_GAMMA
-    temperature: float | None = None
-    counts: Counts = field(default_factory=Counts)
-    cost_ratio: float | None = None
-    is_verified: bool = True
-
-    def on(self, batch: Batch) -> DraftRun:
-        """Open the draft for a batch; as ``DraftOptions.on``."""
-        drafting = self._drafting(batch)
-        return DraftRun(batch, drafting, self.gamma, self.cost_ratio, self.is_verified)
-
-    def _drafting(self, batch: Batch) -> Drafting:
-        if self.draft == COUNTS:
-            return CountsDrafting(batch, self.counts)
-        if isinstance(self.draft, str):
-            return LookupDrafting(batch)
-        return ModelDrafting(batch, self.draft, self.temperature)
-
-
-def named_draft(options: Mapping[str, Any], is_verified: bool) -> NamedDraft:
-    """Return the draft that a sampler's options name, as ``registry.draft_of``.
-
-    Raises:
-        UsageError: It is neither a language model nor a kind of draft.
-    """
-    draft = options["draft"]
-    if not isinstance(draft, LanguageModel) and draft not in (COUNTS, LOOKUP):
-        raise UsageError(
-            f"`draft` is {draft!r}, expected a language model, {COUNTS!r} or {LOOKUP!r}",
-            hint="Load the draft with cdec.core.load_model.",
-            option="draft",
-        )
-    # subtle: counts that hold nothing yet are false.
-    counts = options.get("counts")
-    return NamedDraft(
-        draft,
-        options["gamma"],
-        options["draft_temperature"],
-        Counts() if counts is None else counts,
-        options["cost_ratio"],
-        is_verified,
-    )

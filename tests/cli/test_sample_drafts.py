@@ -54,7 +54,7 @@ def test_every_method_with_a_draft_draws_members_and_says_what_it_cost(
     cdec: Runner, cities: Path, method: str
 ) -> None:
     words = ("-a", cities, *BOTH, "--method", method, "--draft", "embedded-draft", "-n", 3)
-    found = records(cdec, *words, "--cost-ratio", 0.5)
+    found = records(cdec, *words, "--cost-ratio", 0.5, "--gamma", 4)
     assert len(found) == 6
     # What draws of a record share is charged to the first of them.
     for name in ("draft_calls", "cost_per_token"):
@@ -67,10 +67,11 @@ def test_every_method_with_a_draft_draws_members_and_says_what_it_cost(
 
 @pytest.mark.parametrize("method", ["speculative", "mentored"])
 def test_the_embedded_model_brings_its_draft(cdec: Runner, method: str) -> None:
-    (given,) = records(cdec, *FREE, "--method", method, "--draft", "embedded-draft")
-    (default,) = records(cdec, *FREE, "--method", method)
+    words = (*FREE, "--method", method, "--gamma", 4)
+    (given,) = records(cdec, *words, "--draft", "embedded-draft")
+    (default,) = records(cdec, *words)
     path = embedded_model_path("draft")
-    (named,) = records(cdec, *FREE, "--method", method, "--draft", path)
+    (named,) = records(cdec, *words, "--draft", path)
     assert given == default == named
     assert default["draft_calls"] > 0
     assert default["cost_per_token"] is None
@@ -134,7 +135,7 @@ def test_gamma_is_how_far_the_draft_runs_ahead(cdec: Runner) -> None:
 
 
 def test_the_draft_has_a_temperature_of_its_own(cdec: Runner) -> None:
-    words = (*FREE, "--method", "speculative", "-n", 8, "--draft-temperature")
+    words = (*FREE, "--method", "speculative", "-n", 8, "--gamma", 4, "--draft-temperature")
     cold, hot = records(cdec, *words, 0), records(cdec, *words, 8)
     rates = [sum(r["acceptance_rate"] or 0 for r in drawn) / 8 for drawn in (cold, hot)]
     assert rates[1] < 0.1 < rates[0]
@@ -145,7 +146,7 @@ def test_divergence_buys_acceptance(cdec: Runner) -> None:
     words = (*FREE, "--method", "mentored", "-n", 16)
     none, some, all_ = (records(cdec, *words, "--divergence", d) for d in (0, 0.3, "inf"))
     default = records(cdec, *words)
-    plain = records(cdec, *FREE, "--method", "speculative", "-n", 16)
+    plain = records(cdec, *FREE, "--method", "speculative", "--gamma", 4, "-n", 16)
     assert [r["token_ids"] for r in none] == [r["token_ids"] for r in plain]
     assert sum(r["kl_spent"] for r in none) == pytest.approx(0, abs=1e-9)
 
@@ -164,7 +165,7 @@ def test_divergence_buys_acceptance(cdec: Runner) -> None:
 def test_a_cost_ratio_gives_the_cost_of_a_token(
     cdec: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ("sample", *FREE, "--method", "speculative", "--cost-ratio")
+    words = ("sample", *FREE, "--method", "speculative", "--gamma", 4, "--cost-ratio")
     (typed,) = cdec(*words, 0.25).records
     events = len(typed["token_ids"]) + (typed["finish_reason"] == "complete")
     cost = (0.25 * typed["draft_calls"] + typed["target_calls"]) / events

@@ -174,16 +174,16 @@ def drafts(setting: Setting) -> dict[str, Sampler]:
     """Return greedy samplers with all kinds of drafts."""
     options: dict[str, dict[str, Any]] = {
         "model": {"draft": setting.draft, "gamma": 3},
-        "model, adaptive": {"draft": setting.draft, "gamma": "auto"},
-        "greedy model": {"draft": setting.draft, "draft_temperature": 0.0},
+        "model, long": {"draft": setting.draft, "gamma": 9},
+        "greedy model": {"draft": setting.draft, "draft_temperature": 0.0, "gamma": 4},
         "the target itself": {"draft": setting.target, "gamma": 2},
-        "prompt-lookup": {"draft": "prompt-lookup"},
+        "prompt-lookup": {"draft": "prompt-lookup", "gamma": 4},
         "counts": {"draft": "counts", "gamma": 6},
     }
     return {kind: SpeculativeSampler(greedy=True, **how) for kind, how in options.items()}
 
 
-KINDS = ["model", "model, adaptive", "greedy model", "prompt-lookup", "counts"]
+KINDS = ["model", "model, long", "greedy model", "prompt-lookup", "counts"]
 
 
 @pytest.mark.share(1)
@@ -240,7 +240,7 @@ def calls_per_token(samples: Sequence[Sample]) -> float:
 @pytest.mark.slow
 def test_greedy_with_the_draft_saves_two_calls_of_five(setting: Setting) -> None:
     asked = [Request(p, None, [0], max_new_tokens=LENGTH) for p in prompts("facts", 80)]
-    for gamma in (4, "auto"):
+    for gamma in (4, 8):
         sampler = SpeculativeSampler(draft=setting.draft, greedy=True, gamma=gamma)
         assert calls_per_token(setting.draw(sampler, asked)) <= 0.6
     assert calls_per_token(setting.draw(GreedySampler(), asked)) == 1.0
@@ -271,7 +271,7 @@ def test_no_divergence_leaves_the_constraint(setting: Setting) -> None:
 @pytest.mark.parametrize("name", ["free", "set"])
 def test_samples_of_a_batch_are_those_of_single_prompts(setting: Setting, name: str) -> None:
     requests = setting.requests(name, 16)
-    sampler = SpeculativeSampler(draft=setting.draft)
+    sampler = SpeculativeSampler(draft=setting.draft, gamma=4)
     together = setting.draw(sampler, requests)
     alone = [setting.draw(sampler, [request])[0] for request in requests]
     pairs = list(zip(together, alone, strict=True))
@@ -331,7 +331,7 @@ def test_drafts_follow_models_whose_ids_fall() -> None:
 
 def _tokens(pair: Any, target: TabularModel, draft: TabularModel) -> list[Any]:
     request = Request([0], pair.constraint, range(20), max_new_tokens=pair.limit)
-    found = SpeculativeSampler(draft=draft).draw_batch(target, [request])[0]
+    found = SpeculativeSampler(draft=draft, gamma=4).draw_batch(target, [request])[0]
     assert isinstance(found, list)
     return [sample.token_ids for sample in found]
 

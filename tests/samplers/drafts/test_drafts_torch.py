@@ -254,8 +254,10 @@ def drafted(kind: str, pair: Pair, device: str) -> tuple[Sampler, TabularModel]:
     samplers: dict[str, Any] = {
         "speculative": lambda: SpeculativeSampler(draft=draft, gamma=3),
         "speculative, greedy": lambda: SpeculativeSampler(draft=draft, gamma=3, greedy=True),
-        "speculative, greedy draft": lambda: SpeculativeSampler(draft=draft, draft_temperature=0),
-        "speculative, lookup": lambda: SpeculativeSampler(draft="prompt-lookup"),
+        "speculative, greedy draft": lambda: SpeculativeSampler(
+            draft=draft, draft_temperature=0, gamma=4
+        ),
+        "speculative, lookup": lambda: SpeculativeSampler(draft="prompt-lookup", gamma=4),
         "mentored": lambda: MentoredSampler(draft=draft, gamma=2, divergence=0.2),
         "mentored, auto": lambda: MentoredSampler(draft=draft, gamma="auto", divergence=0.05),
         "mentored, all": lambda: MentoredSampler(draft=draft, gamma=3, divergence=math.inf),

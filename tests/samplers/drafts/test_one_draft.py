@@ -19,7 +19,7 @@ from cdec.samplers import SAMPLERS
 from cdec.samplers.beam import BeamSampler
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.drafts.counts import Counts
-from cdec.samplers.drafts.speculate import NamedDraft
+from cdec.samplers.drafts.named import NamedDraft
 from cdec.samplers.exact import ExactSampler
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
@@ -49,17 +49,19 @@ def drawn(sampler: Any, n: int = 20) -> list[dict[str, object]]:
 @pytest.mark.parametrize("draft", ["model", "prompt-lookup", "counts"])
 @pytest.mark.parametrize("is_greedy", [False, True])
 def test_speculative_is_masked_or_greedy_with_a_draft(draft: str, is_greedy: bool) -> None:
-    options: dict[str, Any] = {"draft": PAIR.draft_model() if draft == "model" else draft}
+    options: dict[str, Any] = {"draft": draft, "gamma": 4}
+    if draft == "model":
+        options["draft"] = PAIR.draft_model()
     plain = GreedySampler(**options) if is_greedy else MaskedSampler(**options)
     if draft == "model":
-        options = {"draft": PAIR.draft_model()}
+        options["draft"] = PAIR.draft_model()
     assert drawn(SAMPLERS["speculative"](greedy=is_greedy, **options)) == drawn(plain)
 
 
 @pytest.mark.parametrize("options", [{"top_m": 2}, {"opportunistic": True}])
 def test_without_full_masks_a_draft_model_changes_no_text(options: dict[str, Any]) -> None:
     plain = drawn(MaskedSampler(**options))
-    drafted = drawn(MaskedSampler(draft=PAIR.draft_model(), **options))
+    drafted = drawn(MaskedSampler(draft=PAIR.draft_model(), gamma=4, **options))
     names = ("text", "token_ids", "logprob", "log_weight", "finish_reason")
     assert [[record[name] for name in names] for record in drafted] == [
         [record[name] for name in names] for record in plain
@@ -145,7 +147,7 @@ def reward_of(name: str) -> dict[str, Any]:
 VOCABULARY = pairs()["set"].toy.vocabulary
 KINDS: dict[str, dict[str, Any]] = {
     "gamma 3": {"gamma": 3},
-    "auto": {"gamma": "auto", "round": 4},
+    "rounds of 4": {"gamma": 4, "round": 4},
     "prompt-lookup": {"draft": "prompt-lookup", "gamma": 2},
     "no draft": {"draft": None},
 }

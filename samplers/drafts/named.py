@@ -1,0 +1,111 @@
+"""Drafts as options name them: what proposes tokens, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cdec.core.errors import UsageError
+from cdec.core.models.language_model import LanguageModel
+from cdec.samplers.drafts.base import DraftOptions
+from cdec.samplers.drafts.counts import Counts, CountsDrafting, LookupDrafting
+from cdec.samplers.drafts.lengths import AcceptedLengths, GivenLengths, PayingLengths
+from cdec.samplers.drafts.models import ModelDrafting
+from cdec.samplers.drafts.pace import Pace
+from cdec.samplers.drafts.speculate import DraftRun, Lengths
+from cdec.samplers.options import ADAPTIVE, COUNTS, DEFAULT_MAX_WALKS, LOOKUP
+
+if TYPE_CHECKING:
+    from cdec.samplers.drafts.proposals import Drafting
+    from cdec.samplers.walks.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDraft(DraftOptions):
+    """What proposes tokens, and how many.
+
+    Attributes:
+        draft: A language model of the same vocabulary, ``counts`` or ``prompt-lookup``.
+        gamma: Proposals before each verification; ``auto`` makes as many as pay, by the clock, or
+            as each text accepts where they decide what is drawn.
+        temperature: Of a draft model; 0 proposes its most probable tokens. None is the target's
+            warping, and 0 where guesses are only compared.
+        counts: What ``counts`` guesses from and adds to.
+        cost_ratio: c, the cost of a draft call in target calls; None leaves ``cost_per_token``
+            unknown.
+        is_verified: Whether the target verifies proposals; else a draft only looks ahead, and no
+            acceptance is told.
+        decides: Whether what is drawn depends on what is proposed.
+        most_prefixes: That one pass of the target evaluates, where ``gamma`` is left to the clock.
+        pace: What is known of what pays; it lasts from batch to batch.
+    """
+
+    draft: LanguageModel | str
+    gamma: int | str = ADAPTIVE
+    temperature: float | None = None
+    counts: Counts = field(default_factory=Counts)
+    cost_ratio: float | None = None
+    is_verified: bool = True
+    decides: bool = False
+    most_prefixes: int = DEFAULT_MAX_WALKS
+    pace: Pace = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pace", Pace(reads_texts=not isinstance(self.draft, str)))
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether the clock says how many tokens are proposed."""
+        return self.gamma == ADAPTIVE and not self.decides
+
+    def on(self, batch: Batch) -> DraftRun:
+        """Open the draft for a batch; as ``DraftOptions.on``."""
+        return DraftRun(
+            batch, self._drafting(batch), self._lengths(batch), self.cost_ratio, self.is_verified
+        )
+
+    def _lengths(self, batch: Batch) -> Lengths:
+        longest = int(batch.limits.max(initial=0))
+        if self.is_paced:
+            return PayingLengths(self.pace, self.most_prefixes)
+        if self.gamma == ADAPTIVE:
+            return AcceptedLengths(longest)
+        return GivenLengths(int(self.gamma), longest)
+
+    def _drafting(self, batch: Batch) -> Drafting:
+        if self.draft == COUNTS:
+            return CountsDrafting(batch, self.counts)
+        if isinstance(self.draft, str):
+            return LookupDrafting(batch)
+        # A test of laws would tie what is drawn to how much was proposed, so to the clock.
+        is_sure = self.is_paced and self.temperature is None
+        temperature = 0.0 if is_sure else self.temperature
+        return ModelDrafting(batch, self.draft, temperature, has_law=not self.is_paced)
+
+
+def named_draft(options: Mapping[str, Any], is_verified: bool, decides: bool) -> NamedDraft:
+    """Return the draft that a sampler's options name, as ``registry.draft_of``.
+
+    Raises:
+        UsageError: It is neither a language model nor a kind of draft.
+    """
+    draft = options["draft"]
+    if not isinstance(draft, LanguageModel) and draft not in (COUNTS, LOOKUP):
+        raise UsageError(
+            f"`draft` is {draft!r}, expected a language model, {COUNTS!r} or {LOOKUP!r}",
+            hint="Load the draft with cdec.core.load_model.",
+            option="draft",
+        )
+    # subtle: counts that hold nothing yet are false.
+    counts = options.get("counts")
+    return NamedDraft(
+        draft,
+        options["gamma"],
+        options["draft_temperature"],
+        Counts() if counts is None else counts,
+        options["cost_ratio"],
+        is_verified,
+        decides,
+        options["max_walks"],
+    )
