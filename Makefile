@@ -20,8 +20,8 @@ demo: $(READY)
 	$(BIN)/cdec demo
 
 # One worker a core, and one thread a worker: they would only wait for each other. Tests that send
-# signals, draw on terminals or hold time limits run alone, whatever became of the others.
-ALONE := tests/cli/test_processes.py tests/cli/test_terminal.py tests/cli/frame tests/cli/corpus
+# signals or draw on terminals run alone, whatever became of the others.
+ALONE := tests/cli/test_processes.py tests/cli/test_terminal.py tests/cli/frame/test_signals.py
 PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 TIER ?=
 # The first tier, minutes: every law, kind and method, a share of the golden runs and the campaign.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,31 @@ def vocabulary() -> Any:
     from cdec.data.assets import embedded_model_path
 
     return Vocabulary.from_tokenizer(embedded_model_path())
+
+
+@pytest.fixture(scope="session")
+def _table_process() -> Iterator[Any]:
+    from cdec.data.rows.table_process import TableProcess
+
+    class Kept(TableProcess):
+        def __exit__(self, *_: object) -> None:
+            return
+
+    tables = Kept()
+    yield tables
+    tables.stop()
+
+
+@pytest.fixture
+def kept_tables(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let readings in this process share one process that opens tables."""
+    from cdec.data.entities import request as entities
+    from cdec.data.prompts import read, texts
+
+    for module in (entities, read, texts):
+        monkeypatch.setattr(
+            module, "TableProcess", lambda: request.getfixturevalue("_table_process")
+        )
 
 
 @pytest.fixture(autouse=True)

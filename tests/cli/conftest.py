@@ -17,7 +17,8 @@ import pytest
 from cdec.cli.app import main
 from cdec.cli.frame import console
 from cdec.cli.runs import models
-from cdec.compilers import ChildCompiler
+from cdec.compilers import ChildCompiler, cache
+from cdec.compilers.child import compiler
 from cdec.core.tokens.vocabulary import Vocabulary
 
 from . import light
@@ -56,7 +57,10 @@ class Runner(Protocol):
 
 @pytest.fixture
 def cdec(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    _kept_processes: None,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Runner]:
     """Run the command line in this process, in an empty working directory."""
     work = tmp_path / "work"
@@ -142,11 +146,18 @@ def _kept_child() -> Iterator[ChildCompiler]:
 
 
 @pytest.fixture
-def grammar_child(_kept_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> ChildCompiler:
-    """Let runs in this process share one child that compiles grammars."""
-    from cdec.compilers import cache
-    from cdec.compilers.child import compiler
-
+def _kept_processes(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kept_tables: None
+) -> None:
+    """Let runs in this process share a child that compiles, and one that opens tables."""
     for module in (compiler, cache):
-        monkeypatch.setattr(module, "ChildCompiler", lambda *source: _kept_child)
+        monkeypatch.setattr(
+            module, "ChildCompiler", lambda *source: request.getfixturevalue("_kept_child")
+        )
+
+
+@pytest.fixture
+def grammar_child(_kept_processes: None, _kept_child: ChildCompiler) -> ChildCompiler:
+    """The child that compiles for runs in this process."""
+    _kept_child.usage = None
     return _kept_child

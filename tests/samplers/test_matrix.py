@@ -42,7 +42,7 @@ ENDS = (5, 6)
 VOCABULARY = Vocabulary([*PIECES, b"", b""], eos_token_ids=ENDS, special_token_ids=ENDS)
 TEXTS = (b"a", b"ab", b"abb", b"ba", b"b")
 REGEX = "a(bb?)?|ba|b"
-DRAWS = heavy_or(200, 5000)
+DRAWS = heavy_or(150, 5000)
 """Records of one draw each; three of a method without chance."""
 
 
@@ -275,7 +275,7 @@ class How:
 
     Attributes:
         law: Of a draw; None where draws are the most probable members in order.
-        options: Beside a draft and a reward, where it needs them.
+        options: Beside a draft, where it needs one or these have ``gamma``, and a reward.
         log_weight: Of a complete row, from its weight under masked decoding.
         has_mass: Whether records estimate P(S) without bias; with a bracket where they are masked.
     """
@@ -303,16 +303,24 @@ def weight_of_candidates(sample: Sample, log_x: float) -> float:
 HOWS: Mapping[str, How] = {
     "unconstrained": How("exact", unmasked, has_mass=True),
     "greedy": How("heuristic", greedy, log_weight=no_weight),
+    "greedy, drafted": How("heuristic", greedy, {"gamma": 2}, no_weight),
     "masked": How("biased", masked, {}, weight_of_candidates, has_mass=True),
+    "masked, drafted": How("biased", masked, {"gamma": 2}, weight_of_candidates, has_mass=True),
+    "greedy, opportunistic": How("heuristic", greedy, {"opportunistic": True}, no_weight),
+    "masked, opportunistic": How("biased", masked, {"opportunistic": True}, no_weight),
     "beam": How("heuristic", None, {"beams": 16}, no_weight),
     "disc": How("asymptotic", disc, {"K": 2}, accepted, has_mass=True),
     "disc, recycled": How(
         "asymptotic", recycled, {"K": 2, "recycle": True}, accepted, has_mass=True
     ),
+    "disc, drafted": How("asymptotic", disc, {"K": 2, "gamma": 2}, accepted, has_mass=True),
     "asap": How("asymptotic", asap, {"burn_in": 1, "round": 1}, has_mass=True),
     "exact": How("exact", target, {"fallback": "none"}, lambda *_: 0.0, has_mass=True),
     "exact, aborting": How(
         "exact", target, {"fallback": "none", "abort": True}, lambda *_: 0.0, has_mass=True
+    ),
+    "exact, drafted": How(
+        "exact", target, {"fallback": "none", "gamma": 2}, lambda *_: 0.0, has_mass=True
     ),
     "smc": How("asymptotic", smc2, {"particles": 2}, has_mass=True),
     "topn": How("exact", None, {}, no_weight),
@@ -340,7 +348,7 @@ def test_every_method_has_a_row() -> None:
 def sampler_of(how: str) -> Sampler:
     method = METHODS[how.partition(",")[0]]
     options = dict(HOWS[how].options)
-    if method.needs_draft:
+    if method.needs_draft or "gamma" in options:
         options["draft"] = TabularModel(DRAFT, VOCABULARY)
     if method.needs_reward:
         options["reward"] = lookahead.TextReward(lambda text, _: score(text))

@@ -49,7 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepare(tmp_path_factory.mktemp("files"))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - {CHILD}))
 def test_a_broken_call_loses_nothing_and_is_told(
     workshop: Workshop, files: Path, tmp_path: Path, name: str
@@ -59,7 +59,7 @@ def test_a_broken_call_loses_nothing_and_is_told(
     assert [w for fault in faults for w in strike(workshop, target, fault, tmp_path)] == []
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - {CHILD}))
 def test_a_kill_at_any_call_loses_nothing(
     workshop: Workshop, files: Path, tmp_path: Path, name: str
@@ -69,7 +69,7 @@ def test_a_kill_at_any_call_loses_nothing(
     assert [w for kill in kills for w in strike(workshop, target, kill, tmp_path)] == []
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - {CHILD}))
 def test_a_crash_of_the_machine_leaves_nothing_half_and_the_run_can_be_completed(
     workshop: Workshop, files: Path, tmp_path: Path, name: str

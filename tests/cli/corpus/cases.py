@@ -1,13 +1,20 @@
-"""Reads the shared file of hostile inputs and turns a case's generator into bytes."""
+"""Cases of the shared file of hostile inputs, and what several kinds of them must keep to."""
 
 from __future__ import annotations
 
 import ast
 import json
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cdec.compilers import ChildCompiler
+from tests.cli.conftest import Runner
 from tests.shared import shared_folder
+
+TOLERANCE = 1.2
+"""Of the limits of a case."""
 
 
 @dataclass(frozen=True)
@@ -45,3 +52,25 @@ def cases(kind: str) -> list[Case]:
         for row in rows
         if row["kind"] == kind
     ]
+
+
+def verdicts(cdec: Runner, texts: list[str]) -> list[bool]:
+    """Return what ``cdec check`` says of texts, by the artifact that a case compiled."""
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    result = cdec("check", "x.arrow", "--field", "text", "--format", "jsonl", stdin=lines.encode())
+    assert result.status == 0, result.stderr
+    return [record["valid"] for record in result.records]
+
+
+def assert_within(expect: Mapping[str, Any], child: ChildCompiler, started: float) -> None:
+    """Check what a compilation took, in seconds of processors: other work changes no verdict.
+
+    Args:
+        expect: Of the case. child: That compiled. started: ``time.process_time()`` before.
+    """
+    seconds = time.process_time() - started
+    if child.usage is not None:
+        seconds += child.usage.cpu_seconds
+        if "max_rss_mb" in expect:
+            assert child.usage.peak_bytes <= expect["max_rss_mb"] * TOLERANCE * 2**20
+    assert seconds <= expect.get("max_s", 60) * TOLERANCE

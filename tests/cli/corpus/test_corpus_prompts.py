@@ -17,14 +17,11 @@ BATCH_FILES = {"pr-batch-format", "pr-batch-bad-url", "pr-image-url"}
 """Cases that are requests of batch files."""
 
 CASES = cases("prompts")
-SLOW = {"pr-line-100MB"}
 
 
 def _parameters(chosen: list[Case]) -> list[Any]:
-    return [
-        pytest.param(case, id=case.id, marks=[pytest.mark.heavy] if case.id in SLOW else [])
-        for case in chosen
-    ]
+    marks = {"pr-line-100MB": pytest.mark.heavy, "pr-too-long": pytest.mark.slow}
+    return [pytest.param(case, id=case.id, marks=marks.get(case.id, ())) for case in chosen]
 
 
 @pytest.mark.skipif(not CASES, reason="no shared corpus: set CDEC_SHARED")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
@@ -11,14 +10,13 @@ import pytest
 from cdec.compilers import ChildCompiler
 from tests.cli.conftest import Result, Runner
 
-from .cases import Case, cases
+from .cases import Case, assert_within, cases, verdicts
 
 CASES = cases("regex")
 OVERTAKEN = {"rx-word-boundary"}
 """Cases that expect an error of what has a meaning by now."""
 PLACED_OTHERWISE = {"rx-unbalanced", "rx-bad-range"}
 """Cases whose place of the error is another than that which ``re`` tells."""
-TOLERANCE = 1.2
 
 pytestmark = pytest.mark.skipif(not CASES, reason="no shared corpus: set CDEC_SHARED")
 
@@ -27,27 +25,17 @@ def _compile(cdec: Runner, data: bytes) -> Result:
     return cdec("compile-regex", "--file", "-", "-o", "x.arrow", "--json", stdin=data)
 
 
-def _verdicts(cdec: Runner, texts: list[str]) -> list[bool]:
-    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-    result = cdec("check", "x.arrow", "--field", "text", "--format", "jsonl", stdin=lines.encode())
-    assert result.status == 0, result.stderr
-    return [record["valid"] for record in result.records]
-
-
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.id) for case in CASES if case.id not in OVERTAKEN]
 )
 def test_regexes(cdec: Runner, grammar_child: ChildCompiler, case: Case) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     result = _compile(cdec, case.data())
-    seconds = time.monotonic() - started
     expect = case.expect
     if "alt" in expect and result.status == expect["alt"]["exit"]:
         expect = expect["alt"]
     assert result.status == expect["exit"], result.stderr
-    assert seconds <= expect.get("max_s", 60) * TOLERANCE
-    if "max_rss_mb" in expect and grammar_child.usage is not None:
-        assert grammar_child.usage.peak_bytes <= expect["max_rss_mb"] * TOLERANCE * 2**20
+    assert_within(expect, grammar_child, started)
     if "error" in expect:
         _check_error(case, result, expect)
         return
@@ -56,8 +44,8 @@ def test_regexes(cdec: Runner, grammar_child: ChildCompiler, case: Case) -> None
         assert expect["warning"] in [notice["code"] for notice in report["notices"]]
         assert f"warning {expect['warning']}:" in result.stderr
     accepts, rejects = expect.get("accepts", []), expect.get("rejects", [])
-    assert _verdicts(cdec, accepts) == [True] * len(accepts)
-    assert _verdicts(cdec, rejects) == [False] * len(rejects)
+    assert verdicts(cdec, accepts) == [True] * len(accepts)
+    assert verdicts(cdec, rejects) == [False] * len(rejects)
 
 
 def _check_error(case: Case, result: Result, expect: dict[str, object]) -> None:
@@ -75,12 +63,12 @@ def _check_error(case: Case, result: Result, expect: dict[str, object]) -> None:
 @pytest.mark.usefixtures("grammar_child")
 def test_word_boundaries_compile(cdec: Runner) -> None:
     assert _compile(cdec, rb"\bfoo\b").status == 0
-    assert _verdicts(cdec, ["foo", "fo", " foo"]) == [True, False, False]
+    assert verdicts(cdec, ["foo", "fo", " foo"]) == [True, False, False]
 
 
 @pytest.mark.usefixtures("grammar_child")
 def test_nested_quantifiers_take_linear_time(cdec: Runner) -> None:
     assert _compile(cdec, b"(a+)+b").status == 0
-    started = time.monotonic()
-    assert _verdicts(cdec, ["a" * 100_000, "a" * 100_000 + "b"]) == [False, True]
-    assert time.monotonic() - started < 5
+    started = time.process_time()
+    assert verdicts(cdec, ["a" * 100_000, "a" * 100_000 + "b"]) == [False, True]
+    assert time.process_time() - started < 5

@@ -329,6 +329,7 @@ def test_who_asks_a_child_loads_no_compiler(tmp_path: Path) -> None:
     assert not {"cdec.compilers.grammars.compile", "lark"} & loaded
 
 
+@pytest.mark.slow
 def test_a_regular_expression_is_compiled_without_lark(tmp_path: Path) -> None:
     assert "lark" not in _printed(COMPILING, tmp_path)
 

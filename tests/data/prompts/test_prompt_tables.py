@@ -34,6 +34,8 @@ from cdec.data.prompts.texts import read_scored, read_texts
 from tests.data.input.packed import KINDS, pack
 from tests.laws.sizes import heavy_or
 
+pytestmark = pytest.mark.usefixtures("kept_tables")
+
 RECORDS: list[dict[str, Any]] = [
     {"id": "é1", "prompt": "Where?\nThere.", "n": 3, "temperature": 0.5},
     {"prompt": "Who?", "seed": 7, "country": "Perú"},

@@ -27,7 +27,7 @@ from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row
 from tests.samplers.drafts.draft_toys import END, Law, Pair
 
-DRAWS = heavy_or(40_000, 100_000)
+DRAWS = heavy_or(15_000, 100_000)
 FIRST_GAMMA, LARGEST_GAMMA = 4, 16
 """Of an adaptive draft."""
 Outcome = tuple[Row, str]

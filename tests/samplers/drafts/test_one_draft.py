@@ -17,7 +17,6 @@ from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
 from cdec.samplers.beam import BeamSampler
-from cdec.samplers.disc import DiscSampler
 from cdec.samplers.drafts.counts import Counts
 from cdec.samplers.drafts.named import NamedDraft
 from cdec.samplers.exact import ExactSampler
@@ -25,11 +24,9 @@ from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.registry import METHODS
 from cdec.samplers.request import Request
-from tests.laws.gtest import g_test
 from tests.laws.sessions import assert_session_laws
-from tests.laws.worlds import Row, toy_a, toy_set
+from tests.laws.worlds import Row, toy_set
 from tests.samplers.drafts.draft_toys import pairs, random_law
-from tests.samplers.enumeration import masked, target, total_variation
 from tests.samplers.keyed import bare
 
 # --- One draft for all methods: opened once a batch, accounted for once, released whatever
@@ -222,7 +219,6 @@ def test_exact_gives_a_record_the_same_samples_alone_and_beside_others(kind: str
 # --- Grammars under the samplers: laws with guesses, opportunistic masks, healing and a
 # lookahead.
 
-TOY_A = 'start: "00000" | "1" BIT BIT BIT BIT\nBIT: /[01]/\n'
 TOKENS = [b"{", b"}", b'"', b"a", b"b", b":", b",", b'":', b'",', b'"}', b"ab", b'{"', b' "', b" "]
 GRAMMAR_VOCABULARY = Vocabulary([*TOKENS, b""], eos_token_ids=[len(TOKENS)])
 OBJECT = """
@@ -237,12 +233,6 @@ def compiled(source: str, vocabulary: Vocabulary, folder: Path, lexer: Any = Non
     path = folder / "grammar.arrow"
     compile_grammar(source, vocabulary, path, lexer=lexer, force=True)
     return open_artifact(path, vocabulary=vocabulary)
-
-
-@pytest.fixture(params=["contextual", "dynamic"])
-def binary(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Toy A as a grammar."""
-    return compiled(TOY_A, toy_a().vocabulary, tmp_path, request.param)
 
 
 @pytest.fixture
@@ -261,30 +251,6 @@ def model(seed: int = 3) -> TabularModel:
         return weights / weights.sum()
 
     return TabularModel(probabilities, GRAMMAR_VOCABULARY)
-
-
-@pytest.mark.share(1)
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"draft": "counts", "gamma": 3, "counts": Counts(threshold=0.1)}, {"opportunistic": True}],
-    ids=["plain", "speculate", "opportunistic"],
-)
-def test_draws_follow_the_masked_law(binary: Any, options: dict[str, Any]) -> None:
-    toy = toy_a()
-    sampler = MaskedSampler(max_walks=1 << 13, **options)
-    samples = sampler.draw(toy.model(), binary, "", n=20_000, rng=np.random.default_rng(2))
-    assert g_test((tuple(s.token_ids) for s in samples), masked(toy).law) >= 1e-4
-    assert {sample.valid for sample in samples} == {True}
-
-
-@pytest.mark.share(1)
-def test_disc_gets_close_to_the_target(binary: Any) -> None:
-    toy = toy_a()
-    samples = DiscSampler(K=8).draw(toy.model(), binary, "", n=20_000, rng=np.random.default_rng(2))
-    rows = [tuple(sample.token_ids) for sample in samples]
-    found = {row: rows.count(row) / len(rows) for row in set(rows)}
-    # Design, toy A: TV .003138 for K = 8; the rest is the noise of 20,000 draws over 17 texts.
-    assert total_variation(found, target(toy)) < 0.02
 
 
 def test_beams_are_members_without_repetition(objects: Any) -> None:

@@ -34,7 +34,7 @@ from tests.samplers.keyed import keyed
 
 PAIRS = pairs()
 WIDE = 1 << 17
-FEWER = 25_000
+FEWER = 10_000
 REAL_NUMBERS = ("set, dense",)
 """Pairs whose draws have a seed each, as all draws have; elsewhere that would take longest."""
 
@@ -55,7 +55,7 @@ def test_both_enumerations_agree(name: str) -> None:
         assert complete == pytest.approx({r: p for r, p in whole.law.items() if r is not None})
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("name", "n", "options"),
     [

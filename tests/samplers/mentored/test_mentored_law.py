@@ -42,7 +42,7 @@ from tests.samplers.mentored.mentored_checks import random_law as random_rows
 PAIRS = pairs()
 WIDE = 1 << 17
 INF = math.inf
-FEWER = 25_000
+FEWER = 10_000
 
 
 def model_sampler(pair: Pair, **options: Any) -> MentoredSampler:
@@ -102,7 +102,7 @@ def test_the_draft_is_warped_as_the_target_or_by_a_temperature_of_its_own(
     draws = drawn(
         model_sampler(pair, gamma=2, divergence=0.2, draft_temperature=draft_temperature),
         pair,
-        25_000,
+        FEWER,
         model=pair.toy.model().with_warping(temperature=0.7, top_k=top_k),
     )
     law = Rounds(expected, expected.draft_law, 2, 0.2).joint_law()
@@ -117,7 +117,7 @@ def test_a_budget_of_the_text_is_spent_position_by_position(
 ) -> None:
     pair = PAIRS[name]
     hasten(monkeypatch, 8)
-    draws = drawn(model_sampler(pair, gamma=2, divergence_total=total), pair, 30_000)
+    draws = drawn(model_sampler(pair, gamma=2, divergence_total=total), pair, FEWER)
     rounds = Rounds(pair, pair.draft_law, 2, total=total)
     assert p_value(draws.joint(), rounds.joint_law()) >= 1e-4
     assert relative_entropy(pair, rounds) <= total + 1e-9

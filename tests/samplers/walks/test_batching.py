@@ -276,23 +276,6 @@ def test_at_the_limit_only_the_end_event_is_allowed_at_its_real_probability() ->
     assert samples[0].diagnostics["log_mass_upper"] == pytest.approx(math.log(reachable))
 
 
-@pytest.mark.share(1)
-@pytest.mark.parametrize("recycle", [False, True])
-def test_disc_rejects_cut_candidates_as_weight_zero(recycle: bool) -> None:
-    toy = toy_b()
-    samples = SAMPLERS["disc"](K=2, recycle=recycle).draw(
-        toy.model(), toy.constraint, "", n=20_000, rng=np.random.default_rng(1), max_new_tokens=2
-    )
-    outcomes = [tuple(s.token_ids) if s.finish_reason == "complete" else None for s in samples]
-    assert g_test(outcomes, disc(toy, 2, recycle=recycle, limit=2)) >= 1e-4
-    cut = next(s for s in samples if s.finish_reason == "length")
-    assert (cut.diagnostics["accepted"], cut.log_weight, cut.log_candidate_weight) == (
-        False,
-        None,
-        None,
-    )
-
-
 def test_a_set_of_the_empty_text_allows_no_token() -> None:
     toy = toy_b()
     empty = toy_set([()], toy.vocabulary)
