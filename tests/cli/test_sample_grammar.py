@@ -72,6 +72,7 @@ def test_every_method_draws_from_a_grammar(cdec: Runner, person: Path, method: s
 
 
 @pytest.mark.usefixtures("loaded")
+@pytest.mark.share(1)
 @pytest.mark.parametrize("method", ["greedy", "masked"])
 def test_speculation_changes_calls_and_no_text(
     cdec: Runner, person: Path, tmp_path: Path, method: str

@@ -40,6 +40,7 @@ def cases() -> dict[str, Case]:
     return {case.name: case for case in store()}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", sorted(ONCE_TOO_MANY))
 def test_alternatives_that_once_multiplied_out_stay_few(cases: dict[str, Case], name: str) -> None:
     found = outcome_of(cases[name], byte_vocabulary(), seconds=SECONDS)
@@ -135,6 +136,7 @@ def test_what_masks_let_through_is_valid() -> None:
     assert counts["valid"] > counts["unfinished"]
 
 
+@pytest.mark.slow
 def test_instances_that_others_make_up_are_taken() -> None:
     seen = 0
     for case in some(benchmark(), 90):

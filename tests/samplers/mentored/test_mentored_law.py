@@ -76,6 +76,7 @@ def test_texts_weights_and_accounts_follow_the_enumerated_law(
         assert p_value(draws.outcomes, Rounds(pair, lambda prefix: None).law()) < 1e-4
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("kind", ["model", "greedy model"])
 def test_draws_with_a_seed_each_follow_the_law(kind: str) -> None:
     pair = PAIRS["set"]
