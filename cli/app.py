@@ -182,6 +182,8 @@ def _report_interruption(error: Interrupted, run: Run) -> int:
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     drop_stdout()
+    if summary := run.summary():
+        run.console.note(summary)
     kept = run.kept()
     for line in (f"{error.word}: {kept}" if kept else error.word).split("\n"):
         run.console.note(line)

@@ -65,7 +65,11 @@ class Options(CommonOptions):
         shared.MODEL,
         metavar="NAME_OR_PATH",
     )
-    json: bool = option(False, "Print --explain as JSON lines.", shared.OUTPUT)
+    json: bool = option(
+        False,
+        "Print --explain as JSON lines; without it the summary, on stderr, as a JSON object.",
+        shared.OUTPUT,
+    )
     fail: bool = option(
         False, "End with exit status 1 where a text is invalid.", shared.OUTPUT, common=True
     )
@@ -104,7 +108,7 @@ def execute(options: Options, run: Run) -> int:
     if options.explain:
         refuse_unused(("fail",), run.typed, "with --explain, which shows steps")
     else:
-        refuse_unused(("tokenizer", "json"), run.typed, "without --explain")
+        refuse_unused(("tokenizer",), run.typed, "without --explain")
     if options.input == "-":
         refuse_terminal("texts", "give -i FILE, or pipe them in")
     if not options.explain:
@@ -142,6 +146,7 @@ def check(options: Options, run: Run) -> int:
         strict=True,
         phase="checking",
         total=total,
+        json=options.json,
         tally=tally,
     )
     status = loop.over(batches((Task(None, verdict) for verdict in verdicts), 1), run)
@@ -178,8 +183,10 @@ def _verdicts(options: Options, run: Run, progress: Progress) -> Iterator[dict[s
 
     constraint = _constraint(options, run, run.typed, progress)
     if options.token_ids:
-        return token_verdicts(constraint, _token_rows(options), shown=options.allowed)
-    texts = _texts(options, constraint)
+        return token_verdicts(
+            constraint, run.clock.reading(_token_rows(options)), shown=options.allowed
+        )
+    texts = run.clock.reading(_texts(options, constraint))
     if constraint.listed is not None:
         # Members are texts, so bytes that are none have no place where they are refused.
         texts = (_decoded(text).encode() for text in texts)

@@ -123,6 +123,7 @@ class Options(CommonOptions):
     keep_input: bool = shared.keep_input_option()
     fields: str | None = shared.fields_option()
     failures: shared.FailureOptions = group(shared.FailureOptions)
+    json: bool = shared.json_line_option()
     progress: bool | None = shared.progress_option()
 
 
@@ -162,7 +163,7 @@ def execute(options: Options, run: Run) -> int:
     with run.console.stage("opening artifacts") as progress:
         held = read_held(places, options.held, progress)
     with run.console.stage(loading(options.loading.model)):
-        model = models.open_model(options.loading)
+        model = models.open_model(options.loading).timed(run.clock)
     default, notices = labels.compiled(model.vocabulary)
     run.console.warn(notices)
     with (
@@ -181,10 +182,11 @@ def execute(options: Options, run: Run) -> int:
             phase="classifying",
             total=prompts.total,
             model=model,
+            json=options.json,
         )
         shown.begin()
         records, is_idle = arriving(
-            records, options.prompts.streams, options.prompts.idle, options.batch_size
+            records, options.prompts.streams, options.prompts.idle, options.batch_size, run.clock
         )
         tasks = (_prepared(record, resolver) for record in records)
         status = loop.over(batches(tasks, options.batch_size, is_idle), run)

@@ -81,7 +81,10 @@ class Options(CommonOptions):
     )
     failures: shared.FailureOptions = group(shared.FailureOptions)
     json: bool = option(
-        False, "Print JSON lines on a terminal too, not a table.", shared.OUTPUT, common=True
+        False,
+        "Print JSON lines on a terminal too, not a table, and the summary as a JSON object.",
+        shared.OUTPUT,
+        common=True,
     )
     progress: bool | None = shared.progress_option()
 
@@ -120,14 +123,18 @@ def execute(options: Options, run: Run) -> int:
     records = for_tree(records, tree, held)
     warping = warping_of(options.warping)
     with run.console.stage(loading(options.loading.model)):
-        model = models.open_model(options.loading)
+        model = models.open_model(options.loading).timed(run.clock)
     shown, tally = _Shown(options, run.console), Tally()
     with ConstraintResolver(
         held, model, required=not options.held.conjoined, bind=bind_for
     ) as resolver:
         run.console.warn(resolver.take_notices())
         records, is_idle = arriving(
-            records, options.prompts.streams, options.prompts.idle, options.decoding.batch_size
+            records,
+            options.prompts.streams,
+            options.prompts.idle,
+            options.decoding.batch_size,
+            run.clock,
         )
         tasks = (
             prepared(record.id, partial(_task, options, record, resolver)) for record in records
@@ -141,6 +148,7 @@ def execute(options: Options, run: Run) -> int:
             phase="measuring",
             total=prompts.total,
             model=model,
+            json=options.json,
             tally=tally,
         )
         try:

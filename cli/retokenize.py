@@ -45,6 +45,7 @@ class Options(CommonOptions):
         16, "Texts rewritten together; results come batch by batch.", shared.METHOD, at_least=1
     )
     failures: shared.FailureOptions = group(shared.FailureOptions)
+    json: bool = shared.json_line_option()
     progress: bool | None = shared.progress_option()
 
 
@@ -81,7 +82,7 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
     from cdec.samplers.scoring.retokenize import Retokenizer
 
     with run.console.stage(loading(options.loading.model)):
-        model = models.open_model(options.loading)
+        model = models.open_model(options.loading).timed(run.clock)
     retokenizer = Retokenizer(model, end=options.end)
 
     def work(tasks: Sequence[Task]) -> Sequence[Retokenized | CdecError]:
@@ -106,9 +107,10 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
         phase="retokenizing",
         total=count_records(options.texts.input),
         model=model,
+        json=options.json,
     )
     records, is_idle = arriving(
-        records, [options.texts.input], options.texts.idle, options.batch_size
+        records, [options.texts.input], options.texts.idle, options.batch_size, run.clock
     )
     tasks = (_task(record, prompt) for record in records)
     status = loop.over(batches(tasks, options.batch_size, is_idle), run)

@@ -97,6 +97,7 @@ class Options(CommonOptions):
         64, "Texts scored together, or more where they share a prompt.", shared.METHOD, at_least=1
     )
     fields: str | None = shared.fields_option()
+    json: bool = shared.json_line_option()
     progress: bool | None = shared.progress_option()
     failures: shared.FailureOptions = group(shared.FailureOptions)
 
@@ -136,7 +137,7 @@ def execute(options: Options, run: Run) -> int:
     with run.console.stage("opening artifacts") as progress:
         held = read_held(places, options.held, progress)
     with run.console.stage(loading(options.loading.model)):
-        model = models.open_model(options.loading)
+        model = models.open_model(options.loading).timed(run.clock)
     if named is None:
         held = without_misfit(held, model, run)
     with ConstraintResolver(held, model, required=False, bind=bind_for) as resolver:
@@ -146,6 +147,7 @@ def execute(options: Options, run: Run) -> int:
             [options.texts.input],
             options.texts.idle,
             options.batch_size,
+            run.clock,
         )
         tasks = map(Tasks(options, prompts, resolver).of, records)
         has_bounds = fields is None or not _BOUNDS.isdisjoint(fields)
@@ -172,6 +174,7 @@ def _loop(
         phase="scoring",
         total=count_records(options.texts.input),
         model=model,
+        json=options.json,
         tally=tally,
     )
 

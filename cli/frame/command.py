@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from cdec.cli.frame.process import Signals, require_room
 from cdec.cli.frame.registry import COMMANDS
 from cdec.core.files.remote import Place, place_of
 from cdec.core.options import Option
+from cdec.core.run_clock import RunClock
 
 EXIT_STATUSES: dict[int, str] = {
     0: "All went well.",
@@ -60,7 +60,7 @@ class Run:
         console: Output streams; replaced when the options are known.
         words: What was typed after ``cdec``.
         typed: Names of the options that stood on the command line.
-        started: ``time.monotonic()`` at the start, seconds.
+        clock: Of the run's time.
         kept: Returns what a signal leaves behind and how to go on; empty for nothing to say.
         summary: Returns what was done, for the end; empty for nothing to say.
     """
@@ -69,7 +69,7 @@ class Run:
     console: Console
     words: tuple[str, ...] = ()
     typed: frozenset[str] = frozenset()
-    started: float = dataclasses.field(default_factory=time.monotonic)
+    clock: RunClock = dataclasses.field(default_factory=RunClock)
     kept: Callable[[], str] = str
     summary: Callable[[], str] = str
 

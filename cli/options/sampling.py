@@ -74,6 +74,7 @@ class SampleOptions(CommonOptions):
         shared.OUTPUT,
     )
     fields: str | None = shared.fields_option()
+    json: bool = shared.json_line_option()
     progress: bool | None = shared.progress_option()
     batch: BatchFileOptions = group(BatchFileOptions)
     dealing: EngineOptions = group(EngineOptions)

@@ -67,6 +67,9 @@ force_option = partial(
     option, False, "Replace an existing output file.", OUTPUT, common=True, typed_only=True
 )
 json_option = partial(option, False, "Print the summary as one JSON object.", OUTPUT, common=True)
+json_line_option = partial(
+    option, False, "Print the summary, on stderr, as one JSON object.", OUTPUT, common=True
+)
 progress_option = partial(
     option,
     None,

@@ -6,9 +6,8 @@ Results stand in the order of the input, each written whole before a signal take
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +17,7 @@ from cdec.cli.frame.interruption import printed
 from cdec.cli.frame.interruption import records as count
 from cdec.cli.frame.progress import DIVIDER, plural
 from cdec.cli.options.shared import DEFAULT_MAX_BAD
-from cdec.cli.runs.tally import Tally
+from cdec.cli.runs.tally import Spent, Tally
 from cdec.core.errors import LimitError
 from cdec.core.progress import Stage
 from cdec.data.input.arrivals import Arrivals, never
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from cdec.cli.frame.console import Console
     from cdec.core.errors import CdecError
     from cdec.core.models.language_model import LanguageModel
+    from cdec.core.run_clock import RunClock
 
 ItemT = TypeVar("ItemT")
 
@@ -78,9 +78,11 @@ class Loop:
         failed: Returns the error object of a task.
         strict: Stop at the first bad record.
         max_bad: Bad records that are taken.
-        phase: What progress calls the work.
+        phase: What progress calls the work, and the summary what is neither the model's time nor
+            the masks'.
         total: Records there are; None where that is not known.
         model: That works; its calls are shown. None for none.
+        json: Whether the summary is a JSON object.
         under_way: Told by a method that takes long for a record; None for none.
         tally: Counts what is done, for the summary; ``records`` tells it more.
         skipped: Returns how many records were left out so far, being done already.
@@ -97,6 +99,7 @@ class Loop:
     phase: str = "working"
     total: int | None = None
     model: LanguageModel | None = None
+    json: bool = False
     under_way: UnderWay | None = None
     tally: Tally = field(default_factory=Tally)
     skipped: Callable[[], int] = int
@@ -124,7 +127,8 @@ class Loop:
 
         is_traced = False
         JUDGE.take_notices()
-        run.summary = lambda: tally.line(time.monotonic() - run.started, self._calls())
+        run.clock.begin()
+        run.summary = lambda: self._summary(run.clock)
         with run.console.stage(self.phase, self.total, "records", self._note) as tell:
             for done in work_off(batches, self.work, self.records, strict=self.strict):
                 records = done.records
@@ -138,7 +142,7 @@ class Loop:
                     records = [self.failed(done.task, done.error)]
                 # With its last line a record is done: no signal comes between the two.
                 for left in reversed(range(len(records))):
-                    with run.signals.shield():
+                    with run.signals.shield(), run.clock.waiting:
                         self.write(records[-1 - left])
                         tally.records += left == 0
                 total = None if self.total is None else self.total - self.skipped()
@@ -146,6 +150,7 @@ class Loop:
                 if self.under_way is not None:
                     self.under_way.said = ""
                 run.signals.checkpoint()
+        run.clock.end()
         run.console.warn(JUDGE.take_notices())
         is_told = run.console.quiet or not tally.has_results
         if is_told and (failure := tally.failure) is not None:
@@ -162,6 +167,15 @@ class Loop:
                 limit=f"max_bad {self.max_bad}",
             )
 
+    def _summary(self, clock: RunClock) -> str:
+        """Return what was done so far, as a line."""
+        seconds = clock.seconds(self.phase)
+        spent = Spent(sum(seconds.values()), seconds)
+        if self.model is not None:
+            used = self.model.total_usage
+            spent = replace(spent, calls=used.calls, tokens=used.tokens)
+        return self.tally.json_line(spent) if self.json else self.tally.line(spent)
+
     def _calls(self) -> int | None:
         """Return the calls of the model so far."""
         return None if self.model is None else self.model.total_usage.calls
@@ -175,7 +189,7 @@ class Loop:
 
 
 def arriving(
-    records: Iterator[ItemT], sources: Sequence[str], idle_ms: int, size: int
+    records: Iterator[ItemT], sources: Sequence[str], idle_ms: int, size: int, clock: RunClock
 ) -> tuple[Iterator[ItemT], Callable[[], bool]]:
     """Return records so that one can tell when none comes for now, and what tells it.
 
@@ -184,11 +198,17 @@ def arriving(
         sources: Where they come from; none for no stream.
         idle_ms: Milliseconds without a record after which none comes for now.
         size: Of a full batch. subtle: of one record, too: those that failed wait for the next.
+        clock: Of the run, which waits for them.
     """
     if not any(map(_is_awaited, sources)):
-        return records, never
+        return clock.reading(records), never
     arrivals = Arrivals(records, idle_ms / 1000, ahead=size)
-    return arrivals, arrivals.is_idle
+
+    def is_idle() -> bool:
+        with clock.waiting:
+            return arrivals.is_idle()
+
+    return clock.reading(arrivals), is_idle
 
 
 def _is_awaited(source: str) -> bool:

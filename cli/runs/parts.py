@@ -6,7 +6,7 @@ import contextlib
 import io
 import math
 import sys
-import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -19,10 +19,11 @@ from cdec.cli.options.shared import parse_size
 from cdec.cli.runs.output import inputs
 from cdec.cli.runs.plan import Plan
 from cdec.cli.runs.sample import decided, remedy_of
-from cdec.cli.runs.tally import Tally
+from cdec.cli.runs.tally import Spent, Tally
 from cdec.core.errors import CdecError, Notice, UsageError
 from cdec.core.files.remote import place_of
 from cdec.core.progress import Stage
+from cdec.integrations.records.counts import SAMPLING
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -141,6 +142,7 @@ class _Reports:
         tally: Of the parts that were done in this run.
         restarted: Workers that stand in for some that died.
         calls: Of all models.
+        seconds: Of each activity of all workers.
     """
 
     run: Run
@@ -150,14 +152,23 @@ class _Reports:
     tally: Tally = field(default_factory=Tally)
     restarted: set[str] = field(default_factory=set)
     calls: int = 0
+    seconds: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.run.kept = self._kept
-        self.run.summary = lambda: self.tally.line(time.monotonic() - self.run.started, self.calls)
+        self.run.summary = self._summary
+
+    def _summary(self) -> str:
+        """Return what was done so far, as a line: of the activities, what workers told of."""
+        own = self.run.clock.seconds(SAMPLING)
+        told = {name: self.seconds[name] for name in own} | {"loading": own["loading"]}
+        spent = Spent(sum(own.values()), told, self.calls)
+        return self.tally.json_line(spent) if self.plan.options.json else self.tally.line(spent)
 
     def follow(self, reports: Iterable[Report]) -> None:
         """Show how far the parts are, and count what became of them."""
         parts = self.parts
+        self.run.clock.begin()
         with self.run.console.stage("sampling", None, "parts", self._note) as tell:
             for report in reports:
                 self._take(report)
@@ -183,6 +194,7 @@ class _Reports:
     def _take(self, report: Report) -> None:
         self.tally.add(report.counts)
         self.calls += report.calls
+        self.seconds.update(report.seconds)
         if report.is_restarted:
             self.restarted.add(report.worker)
         self.run.console.warn(report.notices)

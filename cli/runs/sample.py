@@ -23,6 +23,7 @@ from cdec.cli.runs.plan import Plan
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import BY_DRAWING, BY_LEARNING, BY_TRYING, Tally
 from cdec.cli.runs.tokenizer import loading, named_model
+from cdec.integrations.records.counts import SAMPLING
 from cdec.integrations.records.drawing import SampleTasks
 from cdec.integrations.records.sampling import RecordSampler
 from cdec.integrations.records.settings import RunSettings
@@ -57,7 +58,7 @@ def sample(options: Options, run: Run) -> int:
     status = finished_status(plan, files, decided(plan, files), run)
     if status is not None:
         return status
-    sampler = _opened_sampler(plan, files, run.console)
+    sampler = _opened_sampler(plan, files, run)
     with (
         sampler,
         _opened_output(plan, files, sampler.model) as writer,
@@ -80,9 +81,10 @@ def sample(options: Options, run: Run) -> int:
             # With a tree there is one record: its error is the run's.
             strict=options.failures.strict or plan.tree is not None,
             max_bad=options.failures.max_bad,
-            phase="sampling",
+            phase=SAMPLING,
             total=files.prompts.total,
             model=sampler.model,
+            json=options.json,
             under_way=under_way,
             tally=samples.tally,
             skipped=lambda: tasks.skipped,
@@ -90,7 +92,7 @@ def sample(options: Options, run: Run) -> int:
         )
         size = sampler.batch_size
         records, is_idle = arriving(
-            files.records, options.prompts.streams, options.prompts.idle, size
+            files.records, options.prompts.streams, options.prompts.idle, size, run.clock
         )
         status = loop.over(batches(steps.tasks(tasks, records), size, is_idle), run)
         plan.draft.save_counts(plan.counts)
@@ -145,9 +147,9 @@ def _kept(options: Options, run: Run, count: str) -> str:
     return in_file(count, place, run.words, from_pipe="-" in inputs(options))
 
 
-def _opened_sampler(plan: Plan, files: Files, console: Console) -> RecordSampler:
+def _opened_sampler(plan: Plan, files: Files, run: Run) -> RecordSampler:
     """Load reward, draft and model, the smaller before the larger, and open the constraints."""
-    options, method = plan.options, plan.method
+    options, method, console = plan.options, plan.method, run.console
     reward = build_reward(
         method, device=options.loading.device, has_fields=not options.prompts.has_texts
     )
@@ -162,7 +164,9 @@ def _opened_sampler(plan: Plan, files: Files, console: Console) -> RecordSampler
     settings = RunSettings(
         drawing=replace(told.drawing, options={**method.values, **own}),
         constraint=files.held,
-        execution=replace(told.execution, model=model, has_one_record=plan.tree is not None),
+        execution=replace(
+            told.execution, model=model, has_one_record=plan.tree is not None, clock=run.clock
+        ),
     )
     with console.stage("opening artifacts"):
         sampler = RecordSampler(settings=settings, bind=bind_for)

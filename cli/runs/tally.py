@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from cdec.cli.frame.progress import duration, plural
@@ -33,6 +33,35 @@ _ENDS = {
 """How texts end that do not end by themselves, in words."""
 _LEAST_BLANK = 16
 """Characters from which on a text may be called white space for the most part."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a run took.
+
+    Attributes:
+        wall: Seconds by the clock on the wall, loading included.
+        seconds: Of each activity, ``loading`` among them; of several workers together.
+        calls: Of the model; None where there is none.
+        tokens: That the model read; None likewise.
+    """
+
+    wall: float
+    seconds: Mapping[str, float]
+    calls: int | None = None
+    tokens: int | None = None
+
+    def rate(self, tokens: int) -> float:
+        """Return how many of these tokens came a second, loading left out."""
+        worked = self.wall - self.seconds["loading"]
+        return tokens / worked if worked > 0 else 0.0
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of each activity in the time after loading."""
+        own = {"loading"} if self.calls is not None else {"loading", "model", "masks"}
+        shown = {name: took for name, took in self.seconds.items() if name not in own}
+        whole = sum(shown.values())
+        return {name: took / whole if whole > 0 else 0.0 for name, took in shown.items()}
 
 
 @dataclass
@@ -136,13 +165,8 @@ class Tally(Counts):
             "compact, a grammar with a smaller `max_whitespace`"
         )
 
-    def line(self, seconds: float, calls: int | None) -> str:
-        """Return the run in one line.
-
-        Args:
-            seconds: That it took.
-            calls: Of the model; None where there is none.
-        """
+    def line(self, spent: Spent) -> str:
+        """Return the run in one line."""
         shown = plural(self.records, "records")
         texts = self.verdicts.total()
         if texts not in (0, self.records - self.errors):
@@ -150,9 +174,37 @@ class Tally(Counts):
         counts = [f"{self.verdicts['valid']:,} valid"] if texts > self.verdicts["unknown"] else []
         counts += [f"{self.ends[end]:,} {words}" for end, words in _ENDS.items() if self.ends[end]]
         counts += [plural(self.errors, "errors")] if self.errors else []
-        took = f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
-        cost = took if calls is None else f"{took}, {plural(calls, 'model calls')}"
-        return f"{shown}{': ' if counts else ''}{', '.join(counts)}; {cost}"
+        took = f"{spent.wall:.1f} s" if spent.wall < 10 else duration(spent.wall)
+        cost = took if spent.calls is None else f"{took}, {plural(spent.calls, 'model calls')}"
+        said = f"{shown}{': ' if counts else ''}{', '.join(counts)}; {cost}"
+        return f"{said}; {', '.join(self._speed(spent))}"
+
+    def _speed(self, spent: Spent) -> Iterator[str]:
+        """Yield how fast the run was, and the share of each activity."""
+        if spent.calls is not None:
+            rate = spent.rate(self._worked(spent))
+            yield f"{rate:,.0f} tokens/s" if rate >= 10 else f"{rate:.1f} tokens/s"
+        for name, share in spent.shares().items():
+            yield f"{name} {share:.0%}"
+
+    def _worked(self, spent: Spent) -> int:
+        """Return the tokens of the samples; where none are drawn, those that the model read."""
+        return self.tokens if self.ends else spent.tokens or 0
+
+    def json_line(self, spent: Spent) -> str:
+        """Return the run as one JSON object."""
+        import orjson
+
+        worked = self._worked(spent)
+        said = {
+            **self.to_json(),
+            "tokens": worked,
+            "calls": spent.calls,
+            "tokens_per_second": spent.rate(worked),
+            "wall": spent.wall,
+            "seconds": spent.seconds,
+        }
+        return orjson.dumps(said).decode()
 
 
 def _is_blank(text: str) -> bool:

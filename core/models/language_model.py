@@ -25,6 +25,7 @@ from cdec.core.models.warping import IDENTITY, Warping
 if TYPE_CHECKING:
     from typing import Self
 
+    from cdec.core.run_clock import RunClock
     from cdec.core.tokens.vocabulary import Vocabulary
 
 Contexts: TypeAlias = NDArray[np.int64]
@@ -169,6 +170,7 @@ class LanguageModel(ABC):
         continues_prompt: Whether a text goes on where its prompt ends, rather than beginning anew.
         prompt_form: What becomes of prompts that are texts.
         watch: Stands around each pass.
+        clock: Counts the time of passes, and of the constraints that meet them; None for none.
     """
 
     vocabulary: Vocabulary
@@ -180,6 +182,7 @@ class LanguageModel(ABC):
     prompt_form: PromptForm = "text"
     continues_prompt: bool = True
     watch: Watch
+    clock: RunClock | None = None
 
     @property
     @abstractmethod
@@ -212,16 +215,24 @@ class LanguageModel(ABC):
         return view
 
     def watched(self, tell: Callable[[Contexts, float], None]) -> Self:
-        """Return a view that tells of each pass its contexts and its wall seconds."""
+        """Return a view that tells, too, of each pass its contexts and its wall seconds."""
+        around = self.watch
 
         @contextmanager
         def watch(contexts: Contexts) -> Iterator[None]:
-            started = time.monotonic()
-            yield
-            tell(contexts, time.monotonic() - started)
+            with around(contexts):
+                started = time.monotonic()
+                yield
+                tell(contexts, time.monotonic() - started)
 
         view = copy.copy(self)
         view.watch = watch
+        return view
+
+    def timed(self, clock: RunClock) -> Self:
+        """Return a view whose passes count as such by a clock."""
+        view = copy.copy(self)
+        view.clock, view.watch = clock, lambda contexts: clock.model
         return view
 
     @abstractmethod

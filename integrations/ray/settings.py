@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from cdec.integrations.records.settings import ConstraintSpecification, RunSetti
 from cdec.samplers.sampling import named_method
 
 if TYPE_CHECKING:
+    from cdec.core.run_clock import RunClock
     from cdec.integrations.records.sampling import RecordSampler
 
 
@@ -60,8 +61,11 @@ class Settings:
         _require_known(run)
         return cls(run, digests_of(run.constraint), installed_version())
 
-    def opened(self) -> RecordSampler:
+    def opened(self, clock: RunClock | None = None) -> RecordSampler:
         """Open model and artifacts in this process.
+
+        Args:
+            clock: Counts the time of the model and of the constraints; None for none.
 
         Raises:
             WorkerError: Another version of cdec is installed here.
@@ -91,7 +95,8 @@ class Settings:
                     f"of the run {digest}",
                     hint="let all machines read one file, and leave it as it is during a run",
                 )
-        return RecordSampler(settings=self.run)
+        execution = replace(self.run.execution, clock=clock)
+        return RecordSampler(settings=replace(self.run, execution=execution))
 
 
 def _require_known(run: RunSettings) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,12 +21,13 @@ import orjson
 import pyarrow as pa
 
 from cdec.core.errors import CdecError, Notice
+from cdec.core.run_clock import RunClock
 from cdec.data.input.source import SourceStats
 from cdec.data.prompts.read import read_prompts
 from cdec.data.prompts.record import BadRecord
 from cdec.integrations.ray.cluster import ray_library
 from cdec.integrations.ray.settings import WorkerError
-from cdec.integrations.records.counts import Counts
+from cdec.integrations.records.counts import SAMPLING, Counts
 from cdec.integrations.records.faults import as_cdec_error, error_object
 
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ class Report:
         worker: Tells the worker's process from others.
         is_restarted: Whether it stands in for a worker that died.
         calls: Of the model for this part.
+        seconds: Of each activity, for this part.
     """
 
     name: str
@@ -180,6 +182,7 @@ class Report:
     worker: str = ""
     is_restarted: bool = False
     calls: int = 0
+    seconds: Counter[str] = field(default_factory=Counter)
 
 
 def table_of_objects(name: str, objects: Iterable[object]) -> pa.Table:
@@ -213,8 +216,9 @@ class PartWorker:
         self._sampler: RecordSampler | None = None
         self._failure: CdecError | None = None
         self._stats = SourceStats()
+        self._clock = RunClock()
         try:
-            self._sampler = settings.opened()
+            self._sampler = settings.opened(self._clock)
         except Exception as error:
             # subtle: raised here it would reach the driver as Ray's own error, as text.
             self._failure = _failure(error)
@@ -232,6 +236,8 @@ class PartWorker:
         if self._sampler is None:
             return told(Counts(), error=self._failure)
         calls, self._stats = self._sampler.model.total_usage.calls, SourceStats()
+        self._clock.begin()
+        before = self._clock.seconds(SAMPLING)
         try:
             # A worker that died may have done it, and not have told.
             counts = self._folder.finished(part) or self._write(self._sampler, part)
@@ -239,14 +245,19 @@ class PartWorker:
             return told(Counts(), error=_failure(error))
         calls = self._sampler.model.total_usage.calls - calls
         notices = [*self._sampler.take_notices(), *self._stats.notices]
-        return told(counts, notices=notices, calls=calls)
+        seconds = Counter(self._clock.seconds(SAMPLING))
+        seconds.subtract(before)
+        return told(counts, notices=notices, calls=calls, seconds=seconds)
 
     def _write(self, sampler: RecordSampler, part: Part) -> Counts:
         counts = Counts()
         records: Iterable[PromptRecord | BadRecord] = part.records
         if part.source is not None:
             records = read_prompts(part.source, stats=self._stats, **sampler.reading, **self._read)
+        watch, clock = Watch(self._journal, part.name), self._clock
         with self._folder.writing(part, counts) as writer:
-            for record in written(sampler, records, Watch(self._journal, part.name), counts):
-                writer.write(record)
+            for record in written(sampler, clock.reading(records), watch, counts):
+                with clock.waiting:
+                    writer.write(record)
+            clock.end()
         return counts

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from cdec.core.sample import Sample
     from cdec.integrations.records.tasks import Done
 
+SAMPLING = "sampling"
+"""What summaries call the time of drawing that is neither the model's nor the masks'."""
 _VERDICTS = {True: "valid", False: "invalid", None: "unknown"}
 
 
@@ -79,7 +81,7 @@ class Counts:
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts as a JSON-ready object."""
-        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(Counts)}
         return {**values, "verdicts": dict(self.verdicts), "ends": dict(self.ends)}
 
     @classmethod

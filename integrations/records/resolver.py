@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from cdec.core.errors import HOW_TO_MAKE_ONE, FieldError, Notice, UsageError, needs_grammar
@@ -124,6 +125,12 @@ class ConstraintResolver:
             PrefillError: No text begins as the record's begun answer.
             CdecError: Its grammar or the like cannot be compiled, or the prompt cannot be encoded.
         """
+        with nullcontext() if self._model.clock is None else self._model.clock.masks:
+            return self._resolved(record, takes_free=takes_free)
+
+    def _resolved(
+        self, record: PromptRecord, *, takes_free: bool
+    ) -> tuple[Prompt, Constraint | None]:
         if not takes_free and (record.after is not None or record.between is not None):
             raise FieldError(
                 "the record's text begins with free text, and only draws have any",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import Notice, UsageError
+from cdec.core.models.language_model import LanguageModel
 from cdec.core.models.loading import load_model
 from cdec.core.models.warping import Warping
 from cdec.core.tokens.locations import EMBEDDED, EMBEDDED_DRAFT
@@ -25,7 +26,7 @@ from cdec.samplers.sampling import BATCH_SIZE, named_method
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from cdec.core.models.language_model import LanguageModel
+    from cdec.core.run_clock import RunClock
     from cdec.core.sample import Sample
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.integrations.records.resolver import Bind
@@ -80,7 +81,8 @@ class RecordSampler:
         declared = named_method(drawing.method)
         self._warping = Warping(drawing.temperature, drawing.top_k, drawing.top_p)
         held = settings.constraint.read()
-        self.model, name = _opened_model(execution)
+        model, name = _opened_model(execution)
+        self.model = _timed(model, execution.clock)
         opened = opened_options(declared, drawing.options, self.model, name, execution)
         self.reward: Reward | None = opened.get("reward")
         self.method: Sampler = SAMPLERS[drawing.method](**opened)
@@ -216,6 +218,10 @@ def _opened_model(execution: Execution) -> tuple[LanguageModel, str | None]:
     return (model() if callable(model) else model), None
 
 
+def _timed(model: LanguageModel, clock: RunClock | None) -> LanguageModel:
+    return model if clock is None else model.timed(clock)
+
+
 def sample_records(
     records: Iterable[Mapping[str, object]], model: str | LanguageModel = EMBEDDED, **settings: Any
 ) -> Iterator[dict[str, Any]]:
@@ -263,7 +269,9 @@ def opened_options(
         values.setdefault("draft", EMBEDDED_DRAFT)
     draft, reward, counts = (values.get(option) for option in ("draft", "reward", "counts"))
     if isinstance(draft, str) and draft not in (COUNTS, LOOKUP):
-        values["draft"] = _draft(draft, model, execution.draft_load)
+        values["draft"] = draft = _draft(draft, model, execution.draft_load)
+    if isinstance(draft, LanguageModel):
+        values["draft"] = _timed(draft, execution.clock)
     if isinstance(reward, str):
         from cdec.samplers.rewards import build_reward
 

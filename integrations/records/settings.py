@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText, MarkerLimits
     from cdec.core.files.remote import FilePath
     from cdec.core.models.language_model import LanguageModel
+    from cdec.core.run_clock import RunClock
     from cdec.data.prompts.record import PromptRecord
     from cdec.data.prompts.templates import PromptTemplate
     from cdec.integrations.records.sources import RecordSources
@@ -154,6 +155,7 @@ class Execution:
         strict_fields: Refuse records with fields that nothing reads.
         strict: Raise the first error of a record in the place of its error object.
         has_one_record: Whether there is a single record, whose draws a ``tree`` may keep.
+        clock: Counts the time of the model, of its draft and of the constraints; None for none.
     """
 
     model: str | LanguageModel | Callable[[], LanguageModel] = EMBEDDED
@@ -164,6 +166,7 @@ class Execution:
     strict_fields: bool = False
     strict: bool = False
     has_one_record: bool = False
+    clock: RunClock | None = None
 
 
 _RENAMED = {"artifact", "constraint", "conjoined", "deny"}

@@ -23,7 +23,10 @@ from cdec.core.tokens.vocabulary import Vocabulary
 
 from . import light
 
-SUMMARY = re.compile(r"^[\d,]+ records?\b.*; .+ s(, [\d,]+ model calls?)?\n\Z", re.MULTILINE)
+SUMMARY = re.compile(
+    r"^([\d,]+ records?\b.*; .+ s(, [\d,]+ model calls?)?; .*\d%|\{\"records\":.*\})\n\Z",
+    re.MULTILINE,
+)
 """The line that ends a run."""
 
 

@@ -125,6 +125,19 @@ def test_part_files_joined_are_what_one_process_writes(
     assert dealt.summary.split(";")[0] == alone.summary.split(";")[0]
 
 
+@pytest.mark.usefixtures("in_turn")
+def test_the_summary_adds_up_what_workers_spent(cdec: Runner, cities: Path, records: Path) -> None:
+    words = ("sample", "-a", cities, "-i", records, "--method", "masked")
+    dealt = cdec(*words, "-o", "out", "--part-size", 3, "--json", *RAY)
+    alone = cdec(*words, "--json")
+    told, own = json.loads(dealt.summary), json.loads(alone.summary)
+    assert list(told["seconds"]) == list(own["seconds"])
+    assert min(told["seconds"].values()) > 0
+    assert told["tokens_per_second"] > 0
+    for name in ("records", "samples", "tokens", "errors", "verdicts", "ends"):
+        assert told[name] == own[name]
+
+
 _WORK = ("target_calls", "target_tokens", "draft_calls", "distinct_evaluations")
 
 

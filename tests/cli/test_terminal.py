@@ -122,7 +122,9 @@ def test_an_interrupt_on_a_terminal_says_what_is_kept_and_how_to_go_on(folder: P
     shown = _run(folder, 0.3, *WORDS, "-o", "out.jsonl", until=is_under_way)
     assert shown.status == 130
     done = len((folder / "out.jsonl").read_text().splitlines())
-    assert shown.screen == [
+    summary, *said = shown.screen
+    assert summary.startswith(f"{done} records: ")
+    assert said == [
         f"interrupted: {done} of 12 records are in out.jsonl; go on with --resume:",
         f"  cdec {' '.join(WORDS)} -o out.jsonl --resume",
         "",
@@ -158,4 +160,4 @@ def test_an_interrupted_compilation_says_that_the_old_artifact_stands(folder: Pa
 
 def test_quiet_leaves_a_terminal_alone(folder: Path) -> None:
     assert _run(folder, 0, *WORDS, "--quiet").written == ""
-    assert "sampling" not in _run(folder, 0, *WORDS, "--no-progress").written
+    assert "of 12 records" not in _run(folder, 0, *WORDS, "--no-progress").written

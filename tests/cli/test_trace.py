@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cdec.cli.runs import models
-from cdec.cli.runs.tally import Tally
+from cdec.cli.runs.tally import Spent, Tally
 from cdec.cli.trace import level
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
@@ -256,20 +256,46 @@ def _tally(records: int, errors: int, *samples: Sample) -> Tally:
     return tally
 
 
+def _spent(wall: float, calls: int | None, **seconds: float) -> Spent:
+    named = dict.fromkeys(("loading", "model", "masks", "sampling", "waiting"), 0.0)
+    return Spent(wall, named | seconds, calls, 90)
+
+
 def test_a_summary_names_what_there_is_and_no_zeros() -> None:
     complete, cut = _sample("complete"), _sample("length", valid=False)
-    assert _tally(1, 0, complete).line(0.31, 7) == "1 record: 1 valid; 0.3 s, 7 model calls"
+    assert (
+        _tally(1, 0, complete)
+        .line(_spent(0.31, 7))
+        .startswith("1 record: 1 valid; 0.3 s, 7 model calls; ")
+    )
     many = _tally(1203, 2, *[complete] * 2400, cut, _sample("dead_end", valid=False))
-    assert many.line(307, 120_332) == (
+    assert many.line(_spent(307, 120_332)).startswith(
         "1,203 records, 2,402 samples: 2,400 valid, 1 cut by length, 1 at a dead end, 2 errors; "
-        "5 min 07 s, 120,332 model calls"
+        "5 min 07 s, 120,332 model calls; "
     )
-    assert _tally(2, 2).line(1, None) == "2 records: 2 errors; 1.0 s"
-    assert _tally(0, 0).line(0, 0) == "0 records; 0.0 s, 0 model calls"
+    assert _tally(2, 2).line(_spent(1, None)).startswith("2 records: 2 errors; 1.0 s; sampling")
+    assert _tally(0, 0).line(_spent(0, 0)).startswith("0 records; 0.0 s, 0 model calls; ")
     free = _tally(1, 0, _sample("length", valid=None), _sample("budget", valid=None))
-    assert free.line(1, 1) == (
-        "1 record, 2 samples: 1 cut by length, 1 past the budget; 1.0 s, 1 model call"
+    assert free.line(_spent(1, 1)).startswith(
+        "1 record, 2 samples: 1 cut by length, 1 past the budget; 1.0 s, 1 model call; "
     )
+
+
+def test_a_summary_says_how_fast_the_run_was_and_where_its_time_went() -> None:
+    spent = _spent(5, 7, loading=1, model=2, masks=0.4, sampling=0.4, waiting=1.2)
+    drawn = _tally(1, 0, *[_sample("complete")] * 60)
+    shares = "model 50%, masks 10%, sampling 10%, waiting 30%"
+    assert drawn.line(spent).endswith(f"; 15 tokens/s, {shares}")
+    # Where nothing is drawn, tokens are those that the model read.
+    assert _tally(1, 0).line(spent).endswith(f"; 22 tokens/s, {shares}")
+    # Without a model there are none, and no masks.
+    assert _tally(1, 0).line(replace(spent, calls=None)).endswith("; sampling 25%, waiting 75%")
+    nothing = "0.0 tokens/s, model 0%, masks 0%, sampling 0%, waiting 0%"
+    assert _tally(0, 0).line(_spent(0, 0)).endswith(f"; {nothing}")
+    told = json.loads(drawn.json_line(spent))
+    assert told["tokens_per_second"] == 15 and told["tokens"] == 60 and told["calls"] == 7
+    assert told["seconds"] == spent.seconds and told["wall"] == 5
+    assert told["ends"] == {"complete": 60} and told["verdicts"] == {"valid": 60}
 
 
 def test_cut_texts_are_one_warning_with_what_to_do() -> None:
@@ -295,20 +321,51 @@ def test_texts_cut_in_white_space_are_told_the_option_that_helps() -> None:
 
 def test_every_run_ends_with_its_summary(cdec: Runner, letters: Path) -> None:
     prompts = _jsonl({"prompt": "p", "n": 2}, {"prompt": "q"}, {"prompt": 5})
+    took = r".* s, \d+ model calls?; [\d.,]+ tokens/s, model \d+%, masks \d+%"
     drawn = cdec("sample", "-a", letters, stdin=prompts)
     assert drawn.status == 3
     assert re.fullmatch(
-        r"3 records, 3 samples: 3 valid, 1 error; .* s, \d+ model calls", drawn.summary
+        rf"3 records, 3 samples: 3 valid, 1 error; {took}, sampling \d+%, waiting \d+%",
+        drawn.summary,
     )
     texts = _jsonl({"text": "a"}, {"text": "zzz"})
     checked = cdec("check", letters, "--field", "text", "--format", "jsonl", stdin=texts)
-    assert re.fullmatch(r"2 records: 1 valid; .* s", checked.summary)
+    assert re.fullmatch(r"2 records: 1 valid; .* s; checking \d+%, waiting \d+%", checked.summary)
     measured = cdec("mass", "-a", letters, stdin=prompts)
-    assert re.fullmatch(r"3 records: 1 error; .* s, \d+ model calls", measured.summary)
+    assert re.fullmatch(
+        rf"3 records: 1 error; {took}, measuring \d+%, waiting \d+%", measured.summary
+    )
     scored = cdec("score", "-a", letters, "--prompt", "p", stdin=_jsonl({"token_ids": [0]}))
-    assert re.fullmatch(r"1 record: 1 valid; .* s, \d+ model calls?", scored.summary)
+    assert re.fullmatch(rf"1 record: 1 valid; {took}, scoring \d+%, waiting \d+%", scored.summary)
+    nothing = cdec("sample", "-a", letters)
+    assert re.fullmatch(rf"0 records; {took}, sampling \d+%, waiting \d+%", nothing.summary)
     quiet = cdec("sample", "-a", letters, "--quiet", stdin=prompts)
     assert (quiet.summary, quiet.stdout) == ("", drawn.stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "work"),
+    [
+        (("sample", "-a"), b"p\nq\n", "sampling"),
+        (("score", "--prompt", "p", "-a"), b"a\n", "scoring"),
+        (("classify", "-a"), b"p\n", "classifying"),
+        (("mass", "-a"), b"p\n", "measuring"),
+        (("check",), b"a\nzzz\n", "checking"),
+    ],
+)
+def test_a_summary_is_an_object_where_that_is_asked_for(
+    cdec: Runner, letters: Path, words: tuple[str, ...], stdin: bytes, work: str
+) -> None:
+    result = cdec(*words, letters, "--json", stdin=stdin)
+    summary = json.loads(result.summary)
+    assert summary["records"] == stdin.count(b"\n")
+    seconds = summary["seconds"]
+    assert list(seconds) == ["loading", "model", "masks", work, "waiting"]
+    assert min(seconds.values()) >= 0 and seconds["loading"] > 0 and seconds["waiting"] > 0
+    assert sum(seconds.values()) == pytest.approx(summary["wall"])
+    has_model = work != "checking"
+    assert (seconds["model"] > 0) == (summary["tokens_per_second"] > 0) == has_model
+    assert result.stdout == cdec(*words, letters, stdin=stdin).stdout
 
 
 @pytest.fixture

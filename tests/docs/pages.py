@@ -24,7 +24,7 @@ INSTALLS = (
     "mkdocs ",
 )
 
-_TIMED = re.compile(r"^\d[\d,]* (record|text|prompt)s?[,:;].*\d s(, .*)?$|\d s so far$")
+_TIMED = re.compile(r"^\d[\d,]* (record|text|prompt)s?[,:;].*\d s([,;] .*)?$|\d s so far$")
 """The last line of a run, and those of its progress."""
 
 

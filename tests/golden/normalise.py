@@ -11,12 +11,15 @@ from pathlib import Path
 JSON_RULES: tuple[tuple[str, str], ...] = (
     (r'"seconds":\{[^}]*\}', '"seconds":<durations>'),
     (r'"seconds":[0-9.e-]+', '"seconds":<duration>'),
+    (r'"(tokens_per_second|wall)":[0-9.e-]+', r'"\1":<duration>'),
 )
 """For lines that begin as JSON objects do: texts of models stay as they are."""
 RULES: tuple[tuple[str, str], ...] = (
     *JSON_RULES,
     # The table row and the JSON object of how long each phase of a compilation took.
     (r"(?m)^(seconds +).*$", r"\1<durations>"),
+    # How fast a run was, and the shares of its time, at the end of its summary.
+    (r"( s| model calls?); ([0-9][0-9,.]* tokens/s, )?([a-z]+ [0-9]+%(, )?)+$", r"\1"),
     (r"\b[0-9][0-9,.]* ?(ms|s|seconds)\b(?=[^\w]|$)", "<duration>"),
     (r"\b[0-9][0-9,.]*(?= ?(tokens|prompts|records|texts|entities|samples)?/s\b)", "<rate>"),
     (r"a call of the draft costs [0-9.]+", "a call of the draft costs <ratio>"),
