@@ -163,7 +163,7 @@ def execute(options: Options, run: Run) -> int:
     with run.console.stage("opening artifacts") as progress:
         held = read_held(places, options.held, progress)
     with run.console.stage(loading(options.loading.model)):
-        model = models.open_model(options.loading).timed(run.clock)
+        model = models.open_timed(options.loading, run.clock)
     default, notices = labels.compiled(model.vocabulary)
     run.console.warn(notices)
     with (

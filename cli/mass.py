@@ -123,7 +123,7 @@ def execute(options: Options, run: Run) -> int:
     records = for_tree(records, tree, held)
     warping = warping_of(options.warping)
     with run.console.stage(loading(options.loading.model)):
-        model = models.open_model(options.loading).timed(run.clock)
+        model = models.open_timed(options.loading, run.clock)
     shown, tally = _Shown(options, run.console), Tally()
     with ConstraintResolver(
         held, model, required=not options.held.conjoined, bind=bind_for

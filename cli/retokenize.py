@@ -82,7 +82,7 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
     from cdec.samplers.scoring.retokenize import Retokenizer
 
     with run.console.stage(loading(options.loading.model)):
-        model = models.open_model(options.loading).timed(run.clock)
+        model = models.open_timed(options.loading, run.clock)
     retokenizer = Retokenizer(model, end=options.end)
 
     def work(tasks: Sequence[Task]) -> Sequence[Retokenized | CdecError]:

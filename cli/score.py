@@ -137,7 +137,7 @@ def execute(options: Options, run: Run) -> int:
     with run.console.stage("opening artifacts") as progress:
         held = read_held(places, options.held, progress)
     with run.console.stage(loading(options.loading.model)):
-        model = models.open_model(options.loading).timed(run.clock)
+        model = models.open_timed(options.loading, run.clock)
     if named is None:
         held = without_misfit(held, model, run)
     with ConstraintResolver(held, model, required=False, bind=bind_for) as resolver:

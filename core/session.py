@@ -32,16 +32,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.core.mask import offsets_of
-
-if TYPE_CHECKING:
-    from cdec.core.run_clock import RunClock
 
 DEAD = -1
 """State after a token that was not allowed."""
@@ -290,61 +287,3 @@ def require_tensor_mask(mask: Any, n: int, words: int) -> tuple[int, int]:
             hint="Use allocate_mask(n, vocabulary.width, session.device).",
         )
     return shape
-
-
-class TimedSession(Session):
-    """A session whose calls count as masks.
-
-    Args:
-        inner: Is asked.
-        clock: Of the run.
-    """
-
-    def __init__(self, inner: Session, clock: RunClock) -> None:
-        self._inner, self._masks = inner, clock.masks
-        self.device, self.words = inner.device, inner.words
-
-    def start(self, n: int) -> States:
-        with self._masks:
-            return self._inner.start(n)
-
-    def advance(self, states: States, token_ids: Any) -> States:
-        with self._masks:
-            return self._inner.advance(states, token_ids)
-
-    def fill_mask(self, states: States, mask: Any) -> None:
-        with self._masks:
-            self._inner.fill_mask(states, mask)
-
-    def check(self, states: States, token_ids: Any) -> Any:
-        with self._masks:
-            return self._inner.check(states, token_ids)
-
-    def allowed(self, states: States) -> tuple[Any, Any]:
-        with self._masks:
-            return self._inner.allowed(states)
-
-    def is_complete(self, states: States) -> Any:
-        with self._masks:
-            return self._inner.is_complete(states)
-
-    def forced(self, states: States) -> tuple[Any, Any]:
-        with self._masks:
-            return self._inner.forced(states)
-
-    def advance_bytes(self, states: States, texts: Sequence[bytes]) -> States:
-        with self._masks:
-            return self._inner.advance_bytes(states, texts)
-
-    def speculation_keys(self, states: States) -> Any:
-        with self._masks:
-            return self._inner.speculation_keys(states)
-
-    def completions(
-        self, scores: NDArray[np.float64], ends: NDArray[np.float64]
-    ) -> Completions | None:
-        with self._masks:
-            return self._inner.completions(scores, ends)
-
-    def statistics(self) -> Mapping[str, int]:
-        return self._inner.statistics()

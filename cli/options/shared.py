@@ -68,7 +68,7 @@ force_option = partial(
 )
 json_option = partial(option, False, "Print the summary as one JSON object.", OUTPUT, common=True)
 json_line_option = partial(
-    option, False, "Print the summary, on stderr, as one JSON object.", OUTPUT, common=True
+    option, False, "Print the summary, on stderr, as one JSON object.", OUTPUT
 )
 progress_option = partial(
     option,

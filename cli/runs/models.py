@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cdec.cli.options.model import ModelOptions, WarpingOptions
     from cdec.core.models.language_model import LanguageModel
     from cdec.core.models.warping import Warping
+    from cdec.core.run_clock import RunClock
 
 _NEARLY_GREEDY = (
     "give a small one such as 0.01, which leaves nearly all mass to the most probable tokens"
@@ -34,6 +35,14 @@ def open_model(options: ModelOptions) -> LanguageModel:
         raise UsageError("--chat and --raw were both given", hint="give one of them")
     with uncollected(), named_by("--model", options.model):
         return load_model(named_model(options.model), **load_keywords(options))
+
+
+def open_timed(options: ModelOptions, clock: RunClock) -> LanguageModel:
+    """Load the model that the options name, as ``open_model``, its time counted by a clock."""
+    model = open_model(options)
+    from cdec.core.timed import timed
+
+    return timed(model, clock)
 
 
 _OF_LOADING = (

@@ -13,7 +13,7 @@ import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -25,7 +25,7 @@ from cdec.core.models.warping import IDENTITY, Warping
 if TYPE_CHECKING:
     from typing import Self
 
-    from cdec.core.run_clock import RunClock
+    from cdec.core.session import Session
     from cdec.core.tokens.vocabulary import Vocabulary
 
 Contexts: TypeAlias = NDArray[np.int64]
@@ -170,7 +170,8 @@ class LanguageModel(ABC):
         continues_prompt: Whether a text goes on where its prompt ends, rather than beginning anew.
         prompt_form: What becomes of prompts that are texts.
         watch: Stands around each pass.
-        clock: Counts the time of passes, and of the constraints that meet them; None for none.
+        asking: Stands around what constraints are asked beside them.
+        beside: Returns a session as it is asked beside them: itself, if nobody looks on.
     """
 
     vocabulary: Vocabulary
@@ -182,7 +183,8 @@ class LanguageModel(ABC):
     prompt_form: PromptForm = "text"
     continues_prompt: bool = True
     watch: Watch
-    clock: RunClock | None = None
+    asking: AbstractContextManager[None] = nullcontext()
+    beside: Callable[[Session], Session] = staticmethod(lambda session: session)
 
     @property
     @abstractmethod
@@ -227,12 +229,6 @@ class LanguageModel(ABC):
 
         view = copy.copy(self)
         view.watch = watch
-        return view
-
-    def timed(self, clock: RunClock) -> Self:
-        """Return a view whose passes count as such by a clock."""
-        view = copy.copy(self)
-        view.clock, view.watch = clock, lambda contexts: clock.model
         return view
 
     @abstractmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from cdec.core.errors import HOW_TO_MAKE_ONE, FieldError, Notice, UsageError, needs_grammar
@@ -125,7 +124,7 @@ class ConstraintResolver:
             PrefillError: No text begins as the record's begun answer.
             CdecError: Its grammar or the like cannot be compiled, or the prompt cannot be encoded.
         """
-        with nullcontext() if self._model.clock is None else self._model.clock.masks:
+        with self._model.asking:
             return self._resolved(record, takes_free=takes_free)
 
     def _resolved(

@@ -10,6 +10,7 @@ from cdec.core.errors import Notice, UsageError
 from cdec.core.models.language_model import LanguageModel
 from cdec.core.models.loading import load_model
 from cdec.core.models.warping import Warping
+from cdec.core.timed import timed
 from cdec.core.tokens.locations import EMBEDDED, EMBEDDED_DRAFT
 from cdec.data.prompts.names import OtherFields
 from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_records
@@ -219,7 +220,7 @@ def _opened_model(execution: Execution) -> tuple[LanguageModel, str | None]:
 
 
 def _timed(model: LanguageModel, clock: RunClock | None) -> LanguageModel:
-    return model if clock is None else model.timed(clock)
+    return model if clock is None else timed(model, clock)
 
 
 def sample_records(

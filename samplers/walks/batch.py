@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from cdec.core.constraint import DONE
 from cdec.core.errors import CdecError, TokenizerMismatchError
 from cdec.core.models.language_model import warped_rounding
-from cdec.core.session import TimedSession
 from cdec.samplers.prefix_tree import PrefixTree
 from cdec.samplers.request import MAX_NEW_TOKENS
 
@@ -203,8 +202,7 @@ class Batch:
             return
         if constraint not in numbers:
             require_same_vocabulary(self.model, constraint)
-            session, clock = constraint.session(self.model.device), self.model.clock
-            self.sessions.append(session if clock is None else TimedSession(session, clock))
+            self.sessions.append(self.model.beside(constraint.session(self.model.device)))
             # subtle: numbered last; one that cannot be opened must not lend its place to the next.
             numbers[constraint] = len(self.sessions) - 1
         self.session_of[i] = numbers[constraint]

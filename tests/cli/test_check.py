@@ -352,7 +352,6 @@ def test_options_of_the_other_kind_are_refused(cdec: Runner, lists: Path, cities
     for words in (
         ("check", cities, "--explain"),
         ("check", cities, "--lookahead", "1"),
-        ("check", lists, "--json"),
         ("check", lists, "--lookahead", "-1"),
         ("check", lists, "--whole", "--field", "x"),
         ("inspect", cities, "--tree", "--state", "1"),
