@@ -170,8 +170,7 @@ class LanguageModel(ABC):
         continues_prompt: Whether a text goes on where its prompt ends, rather than beginning anew.
         prompt_form: What becomes of prompts that are texts.
         watch: Stands around each pass.
-        asking: Stands around what constraints are asked beside them.
-        beside: Returns a session as it is asked beside them: itself, if nobody looks on.
+        asking, beside: Stands around what constraints are asked; returns a session as it is asked.
     """
 
     vocabulary: Vocabulary
