@@ -14,7 +14,7 @@ GOLDEN_ARGS ?=
 
 .PHONY: demo test test-all golden test-processor lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
-	bench-free bench-start bench-schema bench-vllm links clean
+	bench-free bench-decoding bench-start bench-schema bench-vllm links clean
 
 demo: $(READY)
 	$(BIN)/cdec demo
@@ -143,7 +143,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: bench-sets bench-grammars bench-schema bench-accuracy bench-aligned bench-drafts bench-estimates \
-	bench-classify bench-answers bench-verdicts bench-candidates bench-free bench-start
+	bench-classify bench-answers bench-verdicts bench-candidates bench-free bench-decoding bench-start
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
 # `python PATH/TO/tools/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
@@ -210,6 +210,11 @@ bench-candidates: $(READY)
 # What free text before a constraint costs; BENCH_ARGS="--tokens 16 --repeats 2" for a quick look.
 bench-free: $(READY)
 	$(BIN)/python -m tools.benchmarks.bench_free $(BENCH_ARGS)
+
+# Tokens a second beside generate of transformers, alone and with the peers' processors;
+# BENCH_ARGS="--models embedded --batches 1 --rounds 3" for a quick look.
+bench-decoding: $(PEERS)
+	$(BIN)/python -m tools.benchmarks.bench_decoding $(BENCH_ARGS)
 
 # What a command costs before it does anything, first and later; BENCH_ARGS="--repeats 2" for a quick
 # look.
