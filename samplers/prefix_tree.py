@@ -59,6 +59,22 @@ class Arrivals(NamedTuple):
     flags: NDArray[np.uint8]
 
 
+class Shares(NamedTuple):
+    """Own masses of the n prefixes of a visit, [0] for none, and the totals of R records.
+
+    ``depth`` is int32 by context; the last three are written.
+    """
+
+    log_prefix: NDArray[np.float64]
+    log_end: NDArray[np.float64]
+    log_truncated: NDArray[np.float64]
+    depth: NDArray[np.int32]
+    log_found: NDArray[np.float64]
+    log_cut: NDArray[np.float64]
+    deepest: NDArray[np.int64]
+
+
+_NONE = np.zeros(0)
 ROUNDING = 1e-9
 """Nats: logs nearer to each other are one number."""
 
@@ -253,6 +269,7 @@ class PrefixTree:
         self._deepest = np.zeros(requests, np.int64)
         self._contexts = contexts
         self.columns: dict[str, NDArray[Any]] = {}
+        self._nodes: Nodes | None = None
         self._grow(1024)
         self.log_found = np.full(requests, -np.inf)
         self.log_truncated = np.full(requests, -np.inf)
@@ -265,7 +282,9 @@ class PrefixTree:
     @property
     def nodes(self) -> Nodes:
         """The columns as kernels take them, until the tree grows."""
-        return Nodes(*(self.columns[name] for name in Nodes._fields))
+        if self._nodes is None:
+            self._nodes = Nodes(*(self.columns[name] for name in Nodes._fields))
+        return self._nodes
 
     @property
     def nbytes(self) -> int:
@@ -277,29 +296,37 @@ class PrefixTree:
 
         Cost: O(W), one compiled pass; a sort before it where the tree is walked again.
         """
-        n = len(nodes.context)
         if "state" in self.columns:
             # subtle: draws that walk down the children find them as they were linked, so a record's
             # must be linked in an order of its own. Ids have none: they are used again once freed.
             order = np.lexsort((nodes.draw, nodes.token))
             nodes, seen = nodes.take(order), seen.take(order)
-        self.reserve(int(nodes.context.max(initial=-1)) + 1)
-        flags = np.full(n, EVALUATED * seen.evaluated | EXACT * seen.exact, np.uint8)
-        flags |= np.uint8(TERMINAL * seen.terminal)
-        flags[nodes.in_run] |= np.uint8(IN_RUN)
-        is_new = np.empty(n, np.bool_)
+        base = VISITED | EVALUATED * seen.evaluated | EXACT * seen.exact | TERMINAL * seen.terminal
+        flags = nodes.in_run * np.uint8(IN_RUN) | np.uint8(base)
         where = nodes.context, nodes.parent, nodes.request, nodes.draw
-        arrivals = Arrivals(*where, nodes.log_edge, seen.log_mass, flags)
-        library.tree_visit(arrivals, self.nodes, is_new)
-        self.touch(nodes.context)
+        ends = np.zeros(len(flags)) if seen.terminal else seen.log_end
+        self.enter(
+            Arrivals(*where, nodes.log_edge, seen.log_mass, flags),
+            nodes.log_prefix,
+            _NONE if ends is None else ends,
+            _NONE if seen.log_truncated is None else seen.log_truncated,
+        )
         if "state" in self.columns:
             self["state"][nodes.context] = nodes.host_states()
-        ends = np.zeros(n) if seen.terminal else seen.log_end
-        for total, shares in ((self.log_found, ends), (self.log_truncated, seen.log_truncated)):
-            if shares is not None:
-                rows = np.flatnonzero(is_new & (shares > -np.inf))
-                log_p = nodes.log_prefix[rows] + shares[rows]
-                np.logaddexp.at(total, nodes.request[rows], log_p)
+
+    def enter(
+        self,
+        arrivals: Arrivals,
+        log_prefix: NDArray[np.float64] = _NONE,
+        log_end: NDArray[np.float64] = _NONE,
+        log_truncated: NDArray[np.float64] = _NONE,
+    ) -> None:
+        """Record n prefixes by their columns, as ``visit`` does; ``[0]`` stands for no masses."""
+        self.reserve(int(arrivals.context.max(initial=-1)) + 1)
+        totals = self.log_found, self.log_truncated, self._deepest
+        shares = Shares(log_prefix, log_end, log_truncated, self["depth"], *totals)
+        library.tree_visit(arrivals, self.nodes, shares)
+        self._stale.append(arrivals.context)
 
     def touch(self, nodes: NDArray[np.int64]) -> None:
         """Say that the masses of ``nodes`` (int64[n]) changed."""
@@ -383,6 +410,7 @@ class PrefixTree:
         self.columns[name] = np.full(len(self["flags"]), fill, dtype)
 
     def _grow(self, capacity: int) -> None:
+        self._nodes = None
         have = {name: (column.dtype, NIL) for name, column in self.columns.items()}
         for name, (dtype, fill) in (have | _COLUMNS).items():
             grown = np.full(capacity, fill, dtype)

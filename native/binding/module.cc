@@ -22,6 +22,10 @@ FIELDS(ends, cdec_ends, &cdec_ends::ids, &cdec_ends::is_end)
 FIELDS(draws, cdec_draws, &cdec_draws::walk_starts, &cdec_draws::walk_order, &cdec_draws::uniforms)
 FIELDS(drawn, cdec_drawn, &cdec_drawn::tokens, &cdec_drawn::log_p, &cdec_drawn::log_z,
        &cdec_drawn::log_end, &cdec_drawn::log_residual)
+FIELDS(happened, cdec_happened, &cdec_happened::tokens, &cdec_happened::log_p,
+       &cdec_happened::log_z, &cdec_happened::missed)
+FIELDS(sums, cdec_sums, &cdec_sums::log_p, &cdec_sums::log_z, &cdec_sums::log_kept,
+       &cdec_sums::evaluations)
 FIELDS(best, cdec_best, &cdec_best::tokens, &cdec_best::log_p, &cdec_best::log_end,
        &cdec_best::log_z)
 FIELDS(tree, cdec_tree, &cdec_tree::request, &cdec_tree::draw, &cdec_tree::edge, &cdec_tree::mass,
@@ -29,6 +33,9 @@ FIELDS(tree, cdec_tree, &cdec_tree::request, &cdec_tree::draw, &cdec_tree::edge,
 FIELDS(arrivals, cdec_arrivals, &cdec_arrivals::context, &cdec_arrivals::parent,
        &cdec_arrivals::request, &cdec_arrivals::draw, &cdec_arrivals::log_edge,
        &cdec_arrivals::log_mass, &cdec_arrivals::flags)
+FIELDS(shares, cdec_shares, &cdec_shares::log_prefix, &cdec_shares::log_end,
+       &cdec_shares::log_truncated, &cdec_shares::depth, &cdec_shares::log_found,
+       &cdec_shares::log_cut, &cdec_shares::deepest)
 FIELDS(slots, cdec_slots, &cdec_slots::start, &cdec_slots::length, &cdec_slots::first_block,
        &cdec_slots::shift)
 FIELDS(pool, cdec_pool, &cdec_pool::ids, &cdec_pool::masses, &cdec_pool::blocks)
@@ -225,16 +232,18 @@ static PyMethodDef table[] = {
     ROW(contexts_path, "slots:s parent:c token:c tokens:n path:n+1"),
     ROW(contexts_insert, "slots:s parent:c token:c nodes:n"),
     ROW(contexts_remove, "slots:s parent:c token:c nodes:n"),
+    ROW(contexts_group, "contexts:n request:n draw:n order:n starts:n group:n"),
     ROW(contexts_repeated,
         "contexts:n request:n parent:c token:c depth:c starts:r prompts:p most events:n"),
     ROW(sample_ragged, "known allowed ends draws aborting drawn"),
     ROW(sample_dense, "known which:s ends draws drawn"),
+    ROW(walks_add, "walks:n node:n happened sums"),
     ROW(best_events, "known allowed ends best"),
     ROW(log_residuals, "known allowed starts:n+1 taken:t residual:n"),
     ROW(exponentiate, "values:n sums:b"),
     ROW(invert, "values:n sums:b target"),
     ROW(gather_exp, "row shift ids:n values:n sums:b"),
-    ROW(tree_visit, "arrivals tree is_new:n"),
+    ROW(tree_visit, "arrivals tree shares"),
     ROW(tree_least_masses, "last:n is_whole:n parent:c tree known:d log_z:n place:n"),
     ROW(tree_update, "order:n tree rounding"),
     ROW(tree_with_ancestors, "nodes:n parent:c flags:d found:m"),

@@ -855,6 +855,11 @@ CDEC_API int64_t cdec_contexts_insert(cdec_i32_out slots, cdec_i32 parent, cdec_
 /* Take nodes out; return how many were there. */
 CDEC_API int64_t cdec_contexts_remove(cdec_i32_out slots, cdec_i32 parent, cdec_i32 token,
                                       cdec_i64 nodes);
+/* Group n walks by (request, context), those of a group by `draw` and then by position: the walks
+ * group by group to `order`, where each group begins there to `starts`, each walk's group to `group`.
+ * Return how many groups there are; -1, and nothing is written, where every walk is the next group. */
+CDEC_API int64_t cdec_contexts_group(cdec_i64 contexts, cdec_i64 request, cdec_i64 draw,
+                                     cdec_i64_out order, cdec_i64_out starts, cdec_i64_out group);
 /* Write to `events` [n] the token that followed the longest earlier run (of at most `most` tokens)
  * equal to the last tokens of each context, of equally long ones the latest; -2 where there is none.
  * A context is the prompt of its request, prompts[starts[r]:starts[r + 1]], and the tokens below. */
@@ -914,6 +919,22 @@ CDEC_API int64_t cdec_sample_ragged(const cdec_known *known, const cdec_lists *a
 /* The same at unconstrained nodes. */
 CDEC_API int64_t cdec_sample_dense(const cdec_known *known, cdec_i64 which, const cdec_ends *ends,
                                    const cdec_draws *draws, const cdec_drawn *drawn);
+typedef struct cdec_happened { /* events of W walks at N nodes */
+  cdec_i64 tokens; /* [W] as in cdec_drawn */
+  cdec_f64 log_p;  /* [W] */
+  cdec_f64 log_z;  /* [N] */
+  cdec_f64 missed; /* [N] mass outside of what was looked at */
+} cdec_happened;
+typedef struct cdec_sums { /* of all walks */
+  cdec_f64_out log_p;
+  cdec_f64_out log_z;
+  cdec_f64_out log_kept;
+  cdec_i64_out evaluations;
+} cdec_sums;
+/* Add to the sums of W `walks` at the given nodes what happened there; where nothing did, count the
+ * evaluation alone. */
+CDEC_API int64_t cdec_walks_add(cdec_i64 walks, cdec_i64 node, const cdec_happened *happened,
+                                const cdec_sums *sums);
 /* List the most probable tokens and the end event of the listed nodes. */
 CDEC_API int64_t cdec_best_events(const cdec_known *known, const cdec_lists *allowed,
                                   const cdec_ends *ends, const cdec_best *best);
@@ -959,11 +980,20 @@ typedef struct cdec_arrivals { /* n prefixes of a visit */
   cdec_f64 log_mass;
   cdec_u8 flags;
 } cdec_arrivals;
+typedef struct cdec_shares { /* of the n prefixes' own mass, and the totals of R requests */
+  cdec_f64 log_prefix;
+  cdec_f64 log_end;           /* of the end event after each; [0] for none */
+  cdec_f64 log_truncated;     /* of what the length limit cuts off there; [0] for none */
+  cdec_i32 depth;             /* [c] of contexts */
+  cdec_f64_out log_found;     /* [R] summed up of the ends */
+  cdec_f64_out log_cut;       /* [R] of what is cut off */
+  cdec_i64_out deepest;       /* [R] largest depth */
+} cdec_shares;
 
 /* Record prefixes. One that was visited before keeps its place; of repeated visits the lowest draw
- * counts. Writes is_new [n]. */
+ * counts. The shares of new ones are added to their requests' totals. */
 CDEC_API int64_t cdec_tree_visit(const cdec_arrivals *arrivals, const cdec_tree *tree,
-                                 cdec_bool_out is_new);
+                                 const cdec_shares *shares);
 /* Find the step of each of n paths at which the least mass was allowed, the first of several: log_z
  * [n], 0 where none is known, and place [n], the nodes of the path before it, -1 for none. `last` is
  * where paths end, -1 for no path; `known` [c] holds masses, NaN where not summed up yet. */

@@ -1,5 +1,7 @@
 // Contexts of a model by (parent, token): a hash table without keys, probed linearly.
 #include <algorithm>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "guarded.h"
@@ -188,6 +190,27 @@ int64_t cdec_contexts_remove(cdec_i32_out slots, cdec_i32 parent, cdec_i32 token
     slots[gap] = -1;
   }
   return removed;
+}
+
+int64_t cdec_contexts_group(cdec_i64 contexts, cdec_i64 request, cdec_i64 draw, cdec_i64_out order,
+                            cdec_i64_out starts, cdec_i64_out group) {
+  return cdec::guarded([&]() -> int64_t {
+    const int64_t n = contexts.size;
+    const auto place = [&](int64_t i) { return std::pair(request[i], contexts[i]); };
+    int64_t ordered = 1;
+    while (ordered < n && place(ordered - 1) < place(ordered)) ++ordered;
+    if (ordered >= n) return -1;
+    std::iota(order.at, order.at + n, 0);
+    std::stable_sort(order.at, order.at + n, [&](int64_t a, int64_t b) {
+      return std::pair(place(a), draw[a]) < std::pair(place(b), draw[b]);
+    });
+    int64_t groups = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      if (!i || place(order[i - 1]) != place(order[i])) starts[groups++] = i;
+      group[order[i]] = groups - 1;
+    }
+    return groups;
+  });
 }
 
 int64_t cdec_contexts_repeated(cdec_i64 contexts, cdec_i64 request, cdec_i32 parent, cdec_i32 token,

@@ -47,37 +47,60 @@ double allowed_mass(const cdec_tree &tree, int64_t node) {
   return std::min(0.0, peak + std::log(total));
 }
 
+// Record one prefix and say whether it is new.
+bool enter(const cdec_arrivals &arrivals, const cdec_tree &tree, int64_t i) {
+  const int64_t node = arrivals.context[i], parent = arrivals.parent[i];
+  const uint8_t known = tree.flags[node], given = arrivals.flags[i];
+  const bool is_new = !(known & CDEC_VISITED);
+  if (is_new) {
+    tree.request[node] = static_cast<int32_t>(arrivals.request[i]);
+    tree.draw[node] = static_cast<int32_t>(arrivals.draw[i]);
+    tree.edge[node] = arrivals.log_edge[i];
+    tree.flags[node] = given | CDEC_VISITED;
+    tree.first_child[node] = tree.next_sibling[node] = CDEC_NIL;
+    if (parent >= 0) {
+      tree.next_sibling[node] = tree.first_child[parent];
+      tree.first_child[parent] = static_cast<int32_t>(node);
+    }
+  } else if (arrivals.draw[i] < tree.draw[node]) {
+    tree.draw[node] = static_cast<int32_t>(arrivals.draw[i]);
+    tree.flags[node] = (known & ~CDEC_IN_RUN) | given | CDEC_VISITED;
+  } else {
+    tree.flags[node] = known | (given & ~CDEC_IN_RUN);
+  }
+  // subtle: a mass of 1 may say that nobody asked (`opportunistic`): what is known stays.
+  if (is_new || given & CDEC_EXACT || arrivals.log_mass[i] < 0.0) {
+    tree.mass[node] = arrivals.log_mass[i];
+    tree.bound[node] = std::min(0.0, arrivals.log_mass[i]);
+  }
+  return is_new;
+}
+
+// Log of the sum of two masses.
+double log_add(double a, double b) {
+  if (a == b) return a + std::log(2.0);
+  return a > b ? a + std::log1p(std::exp(b - a)) : b + std::log1p(std::exp(a - b));
+}
+
+void add_share(const cdec_shares &shares, cdec_f64 share, int64_t i, double &total) {
+  if (share.size && share[i] > -kInfinity) total = log_add(total, shares.log_prefix[i] + share[i]);
+}
+
 }  // namespace
 
 extern "C" {
 
 int64_t cdec_tree_visit(const cdec_arrivals *arrivals, const cdec_tree *tree,
-                        cdec_bool_out is_new) {
+                        const cdec_shares *shares) {
   for (int64_t i = 0; i < arrivals->context.size; ++i) {
-    const int64_t node = arrivals->context[i], parent = arrivals->parent[i];
-    const uint8_t known = tree->flags[node], given = arrivals->flags[i];
-    is_new[i] = !(known & CDEC_VISITED);
-    if (is_new[i]) {
-      tree->request[node] = static_cast<int32_t>(arrivals->request[i]);
-      tree->draw[node] = static_cast<int32_t>(arrivals->draw[i]);
-      tree->edge[node] = arrivals->log_edge[i];
-      tree->flags[node] = given | CDEC_VISITED;
-      tree->first_child[node] = tree->next_sibling[node] = CDEC_NIL;
-      if (parent >= 0) {
-        tree->next_sibling[node] = tree->first_child[parent];
-        tree->first_child[parent] = static_cast<int32_t>(node);
-      }
-    } else if (arrivals->draw[i] < tree->draw[node]) {
-      tree->draw[node] = static_cast<int32_t>(arrivals->draw[i]);
-      tree->flags[node] = (known & ~CDEC_IN_RUN) | given | CDEC_VISITED;
-    } else {
-      tree->flags[node] = known | (given & ~CDEC_IN_RUN);
-    }
-    // subtle: a mass of 1 may say that nobody asked (`opportunistic`): what is known stays.
-    if (is_new[i] || given & CDEC_EXACT || arrivals->log_mass[i] < 0.0) {
-      tree->mass[node] = arrivals->log_mass[i];
-      tree->bound[node] = std::min(0.0, arrivals->log_mass[i]);
-    }
+    const int64_t node = arrivals->context[i];
+    const bool is_new = enter(*arrivals, *tree, i);
+    const int64_t owner = tree->request[node];
+    shares->deepest[owner] = std::max<int64_t>(shares->deepest[owner], shares->depth[node]);
+    if (!is_new) continue;
+    const int64_t request = arrivals->request[i];
+    add_share(*shares, shares->log_end, i, shares->log_found[request]);
+    add_share(*shares, shares->log_truncated, i, shares->log_cut[request]);
   }
   return 0;
 }

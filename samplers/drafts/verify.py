@@ -22,12 +22,12 @@ from cdec.samplers.drafts.proposals import FROM_LAW, ONE_HOT, PLAIN, Level, Verd
 from cdec.samplers.walks import events
 from cdec.samplers.walks.decoding import Chooser, chooser
 from cdec.samplers.walks.events import (
-    AllowedIds,
     allowed_ids,
     host_scores,
     log_residual,
 )
 from cdec.samplers.walks.frontier import Step
+from cdec.samplers.walks.masks import AllowedIds
 from cdec.samplers.walks.randomness import TEST, CandidateUniforms
 
 

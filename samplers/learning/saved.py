@@ -216,7 +216,6 @@ def _enter(
     depth: NDArray[np.int64],
 ) -> None:
     tree, count = batch.tree, len(nodes)
-    tree.reserve(int(nodes.max()) + 1)
     # Lists grow at their heads: the last of each family first, after its parent's level.
     order = np.lexsort((-np.arange(count), depth))
     above = arrays["parent"][order].astype(np.int64)
@@ -229,9 +228,8 @@ def _enter(
         log_mass=arrays["mass"][order],
         flags=arrays["flags"][order],
     )
-    library.tree_visit(arrivals, tree.nodes, np.empty(count, np.bool_))
+    tree.enter(arrivals)
     tree.log_found[request], tree.log_truncated[request] = arrays["totals"].tolist()
-    tree.touch(nodes)
     tree.update()
 
 

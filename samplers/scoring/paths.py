@@ -105,7 +105,7 @@ def _refuse(
 def _joined(levels: Sequence[Frontier]) -> Frontier:
     """Return the walks of all levels as one frontier."""
     columns: dict[str, Any] = {}
-    for name in (each.name for each in fields(Frontier) if each.name != "batch"):
+    for name in (each.name for each in fields(Frontier) if each.name not in ("batch", "deepest")):
         parts: list[Any] = [getattr(level, name) for level in levels]
         if isinstance(parts[0], np.ndarray):
             columns[name] = np.concatenate(parts)

@@ -45,6 +45,8 @@ class Batch:
         limits: int64[R] most tokens of a text, end event not counted: what was asked for, and what
             fits the model's context, after whose last token the end event still has a probability.
         sessions: Distinct sessions; ``session_of`` int64[R] numbers them, UNCONSTRAINED for none.
+        sole: The session of all open requests; None where they have several, or some have none.
+        least_limit: The smallest of ``limits``: below it no walk is at its limit.
         draw_request: int64[D] request of every draw of the open requests.
         draw_index: int64[D] position of the draw in its request, from 0.
         seeds: D seeds.
@@ -82,6 +84,12 @@ class Batch:
             self.__exit__()
             raise
         self._list_draws()
+        live = np.unique(self.draw_request)
+        used = np.unique(self.session_of[live])
+        alone = len(used) == 1 and used[0] != UNCONSTRAINED
+        self.sole: Session | None = self.sessions[int(used[0])] if alone else None
+        self.least_limit = int(self.limits[live].min(initial=np.iinfo(np.int64).max))
+        self._grouped: tuple[Any, list[tuple[Session, NDArray[np.int64]]]] = (None, [])
 
     def __enter__(self) -> Self:
         return self
@@ -113,6 +121,8 @@ class Batch:
 
     def start_states(self, request: NDArray[np.int64]) -> Any:
         """Return constraint states at the beginning, int64[n] on the device; else 0."""
+        if self.sole is not None:
+            return self.sole.start(len(request))
         states = self.index(np.zeros(len(request), np.int64))
         for session, rows in self.groups(request):
             states[self.index(rows)] = session.start(len(rows))
@@ -120,6 +130,10 @@ class Batch:
 
     def advance_states(self, request: NDArray[np.int64], states: Any, tokens: Any) -> Any:
         """Follow one token a state, int64[n]; states without constraint stay 0."""
+        if self.sole is not None:
+            return self.sole.advance(states, tokens)
+        if not self.sessions:
+            return states
         after = self.index(np.zeros(len(request), np.int64))
         for session, rows in self.groups(request):
             at = self.index(rows)
@@ -153,15 +167,17 @@ class Batch:
 
     def is_done(self, request: NDArray[np.int64], states: Any) -> NDArray[np.bool_]:
         """Say where a constraint has ended the text itself, bool[n]."""
+        if not self.sessions:
+            return np.zeros(len(request), np.bool_)
+        # What has no constraint stays at 0, which is not DONE.
         done: NDArray[np.bool_] = self.to_host(states) == DONE
-        constrained: NDArray[np.bool_] = self.session_of[request] != UNCONSTRAINED
-        return done & constrained
+        return done
 
     def is_unconstrained(self, request: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which requests (int64[n]) allow every event, bool[n]."""
-        unconstrained: NDArray[np.bool_] = (self.session_of[request] == UNCONSTRAINED) | (
-            not self.masks
-        )
+        if not self.masks or not self.sessions:
+            return np.ones(len(request), np.bool_)
+        unconstrained: NDArray[np.bool_] = self.session_of[request] == UNCONSTRAINED
         return unconstrained
 
     def loop_watch(self, request: NDArray[np.int64]) -> LoopWatch | None:
@@ -178,12 +194,20 @@ class Batch:
 
     def groups(self, request: NDArray[np.int64]) -> list[tuple[Session, NDArray[np.int64]]]:
         """Return each session among ``request`` (int64[n]) with the rows it holds."""
-        used = self.session_of[request]
-        return [
-            (self.sessions[number], np.flatnonzero(used == number))
-            for number in np.unique(used).tolist()
-            if number != UNCONSTRAINED
-        ]
+        if self.sole is not None:
+            return [(self.sole, np.arange(len(request)))]
+        if not self.sessions:
+            return []
+        # Walks keep their requests from step to step, so that this is asked again and again.
+        if self._grouped[0] is not request:
+            used = self.session_of[request]
+            groups = [
+                (self.sessions[number], np.flatnonzero(used == number))
+                for number in np.unique(used).tolist()
+                if number != UNCONSTRAINED
+            ]
+            self._grouped = request, groups
+        return self._grouped[1]
 
     def _open(self) -> None:
         numbers: dict[Constraint, int] = {}

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.native import library
 from cdec.core.sample import FINISH_COMPLETE, FINISH_DEAD_END, FINISH_LENGTH, FINISH_LOOP
 
 if TYPE_CHECKING:
     from cdec.samplers.loops import LoopWatch
+    from cdec.samplers.walks.events import SampledEvents
 
 COMPLETE, LENGTH, LOOP, STUCK = 0, 1, 2, 3
 FINISH_REASONS = (FINISH_COMPLETE, FINISH_LENGTH, FINISH_LOOP, FINISH_DEAD_END)
@@ -98,6 +100,7 @@ class TrajectoryBuffer:
     Attributes:
         log_p, log_x, log_kept: float64[W], to be added to.
         evaluations: int64[W], to be added to.
+        has_floor: Whether walks may be given up.
 
     Args:
         n: W.
@@ -123,6 +126,7 @@ class TrajectoryBuffer:
         self._last = np.full(n, -1, np.int64)
         self._is_text = np.zeros(n, np.bool_)
         self._log_floor = np.full(n, -np.inf) if log_floor is None else log_floor
+        self.has_floor = log_floor is not None
         self._loops = loops
 
     def is_hopeless(self, walks: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -130,6 +134,20 @@ class TrajectoryBuffer:
         floor = self._log_floor[walks]
         hopeless: NDArray[np.bool_] = (self.log_x[walks] <= floor) & (floor > -np.inf)
         return hopeless
+
+    def add(self, walks: NDArray[np.int64], node: NDArray[np.int64], chosen: SampledEvents) -> None:
+        """Count one evaluation of each of ``walks`` (int64[n]), and the event drawn there if any.
+
+        Args:
+            walks: int64[n]. node: int64[n] where each stands.
+            chosen: The events of n walks.
+        """
+        library.walks_add(
+            walks,
+            node,
+            (chosen.tokens, chosen.log_p, chosen.log_z, chosen.missed),
+            (self.log_p, self.log_x, self.log_kept, self.evaluations),
+        )
 
     def append(
         self, walks: NDArray[np.int64], tokens: NDArray[np.int64], depth: NDArray[np.int64]
@@ -177,6 +195,8 @@ class TrajectoryBuffer:
         is_text: NDArray[np.bool_] | bool = False,
     ) -> None:
         """End ``walks`` at ``context`` (int64[n]); a walk that found no end has weight 0."""
+        if not walks.size:
+            return
         self._is_text[walks] = is_text
         self._finish[walks] = reason
         self._last[walks] = context

@@ -66,7 +66,8 @@ def decode(
     choose = chooser(uniforms, top_m=top_m, retries=retries, is_opportunistic=is_opportunistic)
     frontier = Frontier.at_start(batch, request, draw)
     weighed = uniforms is not None and retries is None
-    walk_on(buffer, np.arange(len(request)), frontier, choose, weighed=weighed)
+    masked = top_m is None and retries is None and not is_opportunistic
+    walk_on(buffer, np.arange(len(request)), frontier, choose, weighed=weighed, masked=masked)
     return buffer.candidates()
 
 
@@ -109,6 +110,7 @@ def walk_on(
     *,
     weighed: bool = True,
     look_ahead: bool = True,
+    masked: bool = True,
 ) -> None:
     """Walk from where walks stand to their ends, and record the prefixes in the batch's tree.
 
@@ -118,8 +120,9 @@ def walk_on(
         choose: Draws the events of a step; with ``log_residual`` if the tree is to be walked again.
         weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
         look_ahead: Evaluate forced runs ahead, for walks that will surely follow them.
+        masked: Whether ``choose`` asks for all that is allowed.
     """
-    how = {"look_ahead": look_ahead, "weighed": weighed}
+    how = {"look_ahead": look_ahead, "weighed": weighed, "masked": masked}
     while alive.size:
         alive, frontier = step_on(buffer, alive, frontier, choose, **how)
 
@@ -132,22 +135,27 @@ def step_on(
     *,
     look_ahead: bool = True,
     weighed: bool = True,
+    masked: bool = True,
 ) -> tuple[NDArray[np.int64], Frontier]:
     """Take one step of ``walk_on`` and return the walks that go on.
 
     Args:
-        look_ahead: Evaluate forced runs ahead (see ``Step.of``).
+        look_ahead, masked: As in ``Step.of``.
     """
-    cut = frontier.is_cut()
-    buffer.overrun(alive[cut])
-    buffer.finish(alive[cut], LENGTH, frontier.context[cut])
-    # A run that the pass of a prefix above has evaluated is followed to its end.
-    given_up = buffer.is_hopeless(alive) & ~cut & ~frontier.in_run
-    buffer.finish(alive[given_up], STUCK, frontier.context[given_up])
-    alive, frontier = _keep(alive, frontier, ~(cut | given_up))
+    batch = frontier.batch
+    if frontier.deepest >= batch.least_limit:
+        cut = frontier.is_cut()
+        buffer.overrun(alive[cut])
+        buffer.finish(alive[cut], LENGTH, frontier.context[cut])
+        alive, frontier = _keep(alive, frontier, ~cut)
+    if buffer.has_floor:
+        # A run that the pass of a prefix above has evaluated is followed to its end.
+        given_up = buffer.is_hopeless(alive) & ~frontier.in_run
+        buffer.finish(alive[given_up], STUCK, frontier.context[given_up])
+        alive, frontier = _keep(alive, frontier, ~given_up)
     if not alive.size:
         return alive, frontier
-    step = Step.of(frontier, look_ahead=look_ahead)
+    step = Step.of(frontier, look_ahead=look_ahead, masked=masked)
     chosen = choose(step, alive)
     log_truncated = _truncated_mass(step) if weighed else None
     if log_truncated is not None:
@@ -169,14 +177,22 @@ def note_step(
     if isinstance(chosen, SampledEvents) and chosen.log_residual.size:
         exact, mass = True, chosen.log_residual
     else:
-        # Under top-M the allowed mass is at most what was verified plus all that was not looked at.
-        with np.errstate(divide="ignore"):
-            mass = np.minimum(0.0, np.logaddexp(chosen.log_z, np.log(chosen.missed)))
+        mass = chosen.log_z
+        if chosen.missed.any():
+            # Under top-M it is at most what was verified plus all that was not looked at.
+            with np.errstate(divide="ignore"):
+                mass = np.logaddexp(mass, np.log(chosen.missed))
+        mass = np.minimum(0.0, mass)
     step.nodes.batch.tree.visit(step.nodes, Visit(mass, chosen.log_end, log_truncated, exact=exact))
 
 
-def _truncated_mass(step: Step) -> NDArray[np.float64]:
-    """Return the log mass of the tokens allowed at nodes but for the length limit, float64[N]."""
+def _truncated_mass(step: Step) -> NDArray[np.float64] | None:
+    """Return the log mass of the tokens allowed at nodes but for the length limit, float64[N].
+
+    None where no node is at its limit.
+    """
+    if step.nodes.deepest < step.nodes.batch.least_limit:
+        return None
     beyond = np.full(len(step.rows), -np.inf)
     nodes = np.flatnonzero(step.nodes.at_limit())
     if nodes.size:
@@ -196,23 +212,22 @@ def follow_events(
 ) -> tuple[NDArray[np.int64], Frontier]:
     """Apply one event a walk: record what ended, advance the others."""
     batch = frontier.batch
-    stuck = chosen.tokens == NONE
-    ended = chosen.tokens == END
-    cut = (
-        batch.is_unconstrained(frontier.request)
-        & ~ended
-        & (frontier.depth >= batch.limits[frontier.request])
-    )
-    live = ~stuck
-    buffer.log_p[alive[live]] += chosen.log_p[live]
-    buffer.log_x[alive[live]] += chosen.log_z[step.walk_node[live]]
-    buffer.log_kept[alive[live]] += np.log1p(-chosen.missed[step.walk_node[live]])
-    buffer.evaluations[alive] += 1
+    goes_on = chosen.tokens >= 0
+    cut = np.zeros(len(goes_on), np.bool_)
+    if frontier.deepest >= batch.least_limit:
+        cut = batch.is_unconstrained(frontier.request) & (chosen.tokens != END)
+        cut &= frontier.depth >= batch.limits[frontier.request]
+        goes_on &= ~cut
+    buffer.add(alive, step.walk_node, chosen)
+    if goes_on.all():
+        buffer.append(alive, chosen.tokens, frontier.depth)
+        return finish_done(buffer, alive, frontier.advance(None, chosen.tokens, chosen.log_p))
+    stuck, ended = chosen.tokens == NONE, chosen.tokens == END
     buffer.finish(alive[stuck], STUCK, frontier.context[stuck])
     is_text = batch.is_member(frontier.request[ended], frontier.state[batch.index_of(ended)])
     buffer.finish(alive[ended], COMPLETE, frontier.context[ended], is_text)
     buffer.finish(alive[cut], LENGTH, frontier.context[cut])
-    rows = np.flatnonzero(live & ~ended & ~cut)
+    rows = np.flatnonzero(goes_on)
     if not rows.size:
         return alive[:0], frontier
     tokens = chosen.tokens[rows]
@@ -226,12 +241,12 @@ def finish_done(
 ) -> tuple[NDArray[np.int64], Frontier]:
     """Finish the walks whose constraint has ended them, and those that loop; return the others."""
     done = frontier.is_done()
-    rows = np.flatnonzero(done)
-    if rows.size:
+    if done.any():
+        rows = np.flatnonzero(done)
         seen = Visit(np.zeros(rows.size), evaluated=False, exact=True, terminal=True)
         frontier.batch.tree.visit(frontier.take(rows), seen)
         buffer.finish(alive[done], COMPLETE, frontier.context[done], True)
-    alive, frontier = _keep(alive, frontier, ~done)
+        alive, frontier = _keep(alive, frontier, ~done)
     looping = buffer.looping(alive)
     if not looping.size:
         return alive, frontier

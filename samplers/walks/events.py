@@ -22,33 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
-from cdec.core.mask import offsets_of
 from cdec.core.native import library
 from cdec.samplers.walks.frontier import END, NONE, Step
-
-
-@dataclass(frozen=True, slots=True)
-class AllowedIds:
-    """Allowed ids of the nodes of a step, N of them.
-
-    Attributes:
-        which: int64[S] constrained nodes. lists: int64[S] list of each: nodes of equal state share
-            one. offsets: int64[L + 1] and ids: int32[...]: the L lists, each sorted.
-        unconstrained: int64[...] the other nodes, which allow everything.
-        missed: float64[N] mass outside the top M; 0 under a full mask.
-    """
-
-    which: NDArray[np.int64]
-    lists: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    ids: NDArray[np.int32]
-    unconstrained: NDArray[np.int64]
-    missed: NDArray[np.float64]
-
-    @property
-    def columns(self) -> tuple[NDArray[Any], ...]:
-        """The lists as the compiled library takes them."""
-        return self.which, self.lists, self.offsets, self.ids
+from cdec.samplers.walks.masks import AllowedIds, Lists, full_lists
 
 
 def host_scores(step: Step) -> tuple[Any, NDArray[np.float64]]:
@@ -74,66 +50,21 @@ def allowed_ids(
     """Ask each session for the ids allowed at its nodes; only end ids at the length limit."""
     nodes, batch = step.nodes, step.nodes.batch
     missed = np.zeros(len(step.rows))
-    found = _Lists()
+    found = Lists()
     if not masked:
         return found.allowed(np.arange(len(step.rows)), missed)
+    if top_m is None or top_m >= scores.shape[1] or not batch.masks:
+        return full_lists(nodes) if step.allowed is None else step.allowed
     at_limit = nodes.at_limit()
-    for session, group in batch.groups(nodes.request) if batch.masks else []:
-        open_nodes = group[~at_limit[group]]
-        if top_m is not None and top_m < scores.shape[1]:
-            open_nodes, verified, lengths, ids = _verified(
-                session, step, scores, log_normalizer, open_nodes, top_m, missed
-            )
-            found.add(verified, np.arange(verified.size), lengths, ids)
-        if open_nodes.size:
-            states, own = np.unique(
-                batch.to_host(nodes.state[batch.index(open_nodes)]), return_inverse=True
-            )
-            offsets, ids = map(batch.to_host, session.allowed(batch.index(states)))
-            found.add(open_nodes, own.reshape(-1), np.diff(offsets), ids)
-    ending = np.flatnonzero(at_limit)
-    found.add(ending, np.zeros_like(ending), np.array([len(batch.end_ids)]), batch.end_ids)
-    return found.allowed(np.flatnonzero(batch.is_unconstrained(nodes.request)), missed)
-
-
-class _Lists:
-    """Ragged lists of allowed ids in the making, and which nodes have them."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[Any, Any, Any, Any]] = []
-        self._count = 0
-
-    def add(
-        self,
-        which: NDArray[np.int64],
-        own: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        ids: NDArray[np.integer[Any]],
-    ) -> None:
-        """Give nodes ``which`` (int64[n]) the lists ``own`` (int64[n]) of those now added."""
-        if not which.size:
-            return
-        self._parts.append((which, own + self._count, lengths, ids))
-        self._count += len(lengths)
-
-    def allowed(self, unconstrained: NDArray[np.int64], missed: NDArray[np.float64]) -> AllowedIds:
-        """Return all lists."""
-        which, lists, lengths, ids = zip(*self._parts, strict=True) if self._parts else [()] * 4
-        return AllowedIds(
-            which=_joined(which, np.int64),
-            lists=_joined(lists, np.int64),
-            offsets=offsets_of(_joined(lengths, np.int64)),
-            ids=_joined(ids, np.int32),
-            unconstrained=unconstrained,
-            missed=missed,
+    for session, group in batch.groups(nodes.request):
+        open_nodes, verified, lengths, ids = _verified(
+            session, step, scores, log_normalizer, group[~at_limit[group]], top_m, missed
         )
-
-
-def _joined(parts: Sequence[Any], dtype: Any) -> Any:
-    """Concatenate, without a copy where there is one part only."""
-    if len(parts) == 1:
-        return np.asarray(parts[0], dtype)
-    return np.concatenate([np.zeros(0, dtype), *parts], dtype=dtype)
+        found.add(verified, np.arange(verified.size), lengths, ids)
+        if open_nodes.size:
+            found.ask(session, nodes, open_nodes)
+    found.end(nodes, at_limit)
+    return found.allowed(np.flatnonzero(batch.is_unconstrained(nodes.request)), missed)
 
 
 def _verified(

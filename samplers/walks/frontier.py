@@ -9,14 +9,17 @@ fixed parts of a grammar. All its tokens go through the model in one pass. Nothi
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.native import library
 from cdec.samplers.prefix_tree import Visit
 from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.masks import AllowedIds, full_lists
 
+ANY_DEPTH = 1 << 62
 END = -1
 """Chosen event: the end of the text, by any end id."""
 NONE = -2
@@ -48,6 +51,7 @@ class Frontier:
         state: int64[W] constraint states, on the model's device; 0 where unconstrained.
         in_run: bool[W] whether a forced run covered this prefix; ahead: int64[W] how many of the
             following ones it covers.
+        deepest: No walk has more tokens; a bound that may be far too high.
     """
 
     batch: Batch
@@ -62,6 +66,7 @@ class Frontier:
     state: Any
     in_run: NDArray[np.bool_]
     ahead: NDArray[np.int64]
+    deepest: int = ANY_DEPTH
 
     @classmethod
     def at_start(
@@ -82,6 +87,7 @@ class Frontier:
             state=batch.start_states(request),
             in_run=np.zeros(n, np.bool_),
             ahead=np.zeros(n, np.int64),
+            deepest=0,
         )
 
     def take(self, rows: NDArray[np.int64]) -> Frontier:
@@ -103,8 +109,8 @@ class Frontier:
 
     def nodes(self) -> Frontier:
         """Return one walk for every distinct (request, context), of the lowest draw there."""
-        order, starts, _ = distinct(self.context, self.request, self.draw)
-        return self.take(order[starts])
+        group = distinct(self.context, self.request, self.draw)
+        return self if group is None else self.take(group.first)
 
     def joined(self, other: Frontier) -> Frontier:
         """Return these walks and those of ``other``, of the same batch."""
@@ -113,36 +119,41 @@ class Frontier:
         columns = {
             column.name: np.concatenate([getattr(self, column.name), getattr(other, column.name)])
             for column in fields(self)
-            if column.name not in ("batch", "state")
+            if column.name not in ("batch", "state", "deepest")
         }
+        columns["deepest"] = max(self.deepest, other.deepest)
         return Frontier(batch=batch, state=batch.index(np.concatenate(states)), **columns)
 
     def advance(
-        self, rows: NDArray[np.int64], tokens: NDArray[np.int64], log_p: NDArray[np.float64]
+        self, rows: NDArray[np.int64] | None, tokens: NDArray[np.int64], log_p: NDArray[np.float64]
     ) -> Frontier:
-        """Return the walks ``rows`` after one token each, int64[n]; log_p float64[n]."""
+        """Return the walks ``rows`` (None: all) after a token each, int64[n]; log_p float64[n]."""
         batch = self.batch
-        request = self.request[rows]
-        context = batch.model.advance(self.context[rows], tokens)
+        here = self if rows is None else self.take(rows)
+        context = batch.model.advance(here.context, tokens)
         # Walks that went the same way share a state, so the constraint takes each way once.
-        order, starts, inverse = distinct(context, request)
-        first = order[starts]
-        states = batch.advance_states(
-            request[first], self.state[batch.index(rows[first])], batch.index(tokens[first])
-        )
+        group = distinct(context, here.request)
+        if group is None:
+            states = batch.advance_states(here.request, here.state, batch.index(tokens))
+        else:
+            first = group.first
+            states = batch.advance_states(
+                here.request[first], here.state[batch.index(first)], batch.index(tokens[first])
+            )[batch.index(group.of)]
         return Frontier(
             batch=batch,
-            depth=self.depth[rows] + 1,
-            request=request,
-            draw=self.draw[rows],
+            depth=here.depth + 1,
+            request=here.request,
+            draw=here.draw,
             context=context,
-            parent=self.context[rows],
+            parent=here.context,
             token=tokens,
             log_edge=log_p,
-            log_prefix=self.log_prefix[rows] + log_p,
-            state=states[batch.index(inverse)],
-            in_run=self.ahead[rows] > 0,
-            ahead=np.maximum(self.ahead[rows] - 1, 0),
+            log_prefix=here.log_prefix + log_p,
+            state=states,
+            in_run=here.ahead > 0,
+            ahead=np.maximum(here.ahead - 1, 0),
+            deepest=self.deepest + 1,
         )
 
     def host_states(self) -> NDArray[np.int64]:
@@ -183,31 +194,44 @@ class Frontier:
     def at_limit(self) -> NDArray[np.bool_]:
         """Say which walks are constrained and have all their tokens, bool[W]."""
         batch = self.batch
+        if self.deepest < batch.least_limit:
+            return np.zeros(len(self.depth), np.bool_)
         at_limit: NDArray[np.bool_] = self.depth >= batch.limits[self.request]
         return at_limit & ~batch.is_unconstrained(self.request)
 
 
+class Groups(NamedTuple):
+    """W walks by (request, context), N of them.
+
+    Attributes:
+        order: int64[W], the walks group by group. starts: int64[N], where each group begins in it.
+        of: int64[W] group of each walk.
+    """
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    of: NDArray[np.int64]
+
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """The first walk of each group, int64[N]."""
+        return self.order[self.starts]
+
+
 def distinct(
     context: NDArray[np.int64], request: NDArray[np.int64], draw: NDArray[np.int64] | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> Groups | None:
     """Group walks by (request, context).
 
     Args:
         context, request: int64[W]. draw: int64[W], orders the walks of a group; else by position.
 
     Returns:
-        order int64[W], the walks group by group; starts int64[N], where each group begins in it;
-        group int64[W] of each walk.
+        None where every walk is the next group of its own: each walk and its group have one number.
     """
-    keys = (context, request) if draw is None else (draw, context, request)
-    order = np.lexsort(keys)
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = (context[order[1:]] != context[order[:-1]]) | (
-        request[order[1:]] != request[order[:-1]]
-    )
-    group = np.empty(len(order), np.int64)
-    group[order] = np.cumsum(is_first) - 1
-    return order, np.flatnonzero(is_first), group
+    found = Groups(*(np.empty(len(context), np.int64) for _ in range(3)))
+    count = library.contexts_group(context, request, request if draw is None else draw, *found)
+    return None if count < 0 else found._replace(starts=found.starts[:count])
 
 
 _RUN_BYTES = 64 << 20
@@ -228,6 +252,7 @@ class Step:
         walk_starts: int64[N + 1], walk_order: int64[W]: the walks by node.
         scores: float[M, V], log_normalizer: float64[M], rows: int64[N]: log P(t | node i) is
             ``scores[rows[i], t] - log_normalizer[rows[i]]``.
+        allowed: What full masks allow at the nodes; None where it has not been asked for.
     """
 
     nodes: Frontier
@@ -237,30 +262,41 @@ class Step:
     scores: Any
     log_normalizer: Any
     rows: NDArray[np.int64]
+    allowed: AllowedIds | None = None
 
     @classmethod
-    def of(cls, frontier: Frontier, *, look_ahead: bool = False) -> Step:
+    def of(cls, frontier: Frontier, *, look_ahead: bool = False, masked: bool = False) -> Step:
         """Find the nodes of ``frontier`` and evaluate them in one batch of distinct prefixes.
 
         Args:
             frontier: Live walks; ``ahead`` is written.
             look_ahead: Evaluate the forced runs that begin at the nodes in the same forward pass;
                 for walks that will surely follow them.
+            masked: List what is allowed at the nodes before they are evaluated; forced tokens are
+                then read off the lists.
         """
-        order, starts, walk_node = distinct(frontier.context, frontier.request, frontier.draw)
-        nodes = frontier.take(order[starts])
+        group = distinct(frontier.context, frontier.request, frontier.draw)
+        numbers = np.arange(len(frontier.context) + 1)
+        order = walk_node = numbers[:-1]
+        starts, nodes = numbers, frontier
+        if group is not None:
+            order, walk_node = group.order, group.of
+            starts, nodes = np.append(group.starts, len(order)), frontier.take(group.first)
+        allowed = full_lists(nodes) if masked and frontier.batch.on_host else None
         if look_ahead:
-            lengths = cover_runs(nodes)
-            np.copyto(frontier.ahead, lengths[walk_node], where=~frontier.in_run)
+            lengths = cover_runs(nodes, allowed)
+            if lengths is not None:
+                np.copyto(frontier.ahead, lengths[walk_node], where=~frontier.in_run)
         distributions = frontier.batch.model.evaluate(nodes.context)
         return cls(
             nodes=nodes,
             walk_node=walk_node,
-            walk_starts=np.append(starts, len(order)),
+            walk_starts=starts,
             walk_order=order,
             scores=distributions.scores,
             log_normalizer=distributions.log_normalizer,
             rows=distributions.rows,
+            allowed=allowed,
         )
 
     @property
@@ -274,7 +310,8 @@ class Step:
 
     def without_limit(self) -> Step:
         """Return this step as if no text had a length limit."""
-        return replace(self, nodes=replace(self.nodes, depth=np.full(len(self.rows), -1)))
+        unlimited = replace(self.nodes, depth=np.full(len(self.rows), -1), deepest=-1)
+        return replace(self, nodes=unlimited, allowed=None)
 
     def of_walks(self, walks: NDArray[np.int64]) -> tuple[Step, NDArray[np.int64]]:
         """Return this step for some of its walks (int64[n]) alone, and their nodes here."""
@@ -293,24 +330,28 @@ class Step:
         return part, used
 
 
-def cover_runs(nodes: Frontier) -> NDArray[np.int64]:
+def cover_runs(nodes: Frontier, allowed: AllowedIds | None) -> NDArray[np.int64] | None:
     """Find the forced runs that begin at ``nodes``; evaluate them with the nodes if it pays.
 
     Args:
         nodes: Distinct prefixes; those a run already covers are left out.
+        allowed: What full masks allow there; None where the constraints are still to be asked.
 
     Returns:
-        int64[N] prefixes of each node's run, 0 where there is none.
+        int64[N] prefixes of each node's run, 0 where there is none; None where no node has one.
     """
-    lengths = np.zeros(len(nodes.request), np.int64)
-    if nodes.in_run.all():
-        return lengths
     batch = nodes.batch
-    alive = np.flatnonzero(~nodes.in_run)
-    walk = nodes.take(alive)
+    if allowed is None:
+        tokens = batch.forced(nodes.request, nodes.state)
+    else:
+        tokens = allowed.only(batch.is_end)
+    rows = np.flatnonzero((tokens >= 0) & ~nodes.in_run)
+    if not rows.size:
+        return None
+    lengths = np.zeros(len(nodes.request), np.int64)
+    alive, walk, tokens = rows, nodes.take(rows), tokens[rows]
     levels: list[Frontier] = []
-    while alive.size:
-        tokens = batch.forced(walk.request, walk.state)
+    while True:
         rows = np.flatnonzero((tokens >= 0) & (walk.depth < batch.limits[walk.request]))
         if not rows.size:
             break
@@ -320,6 +361,7 @@ def cover_runs(nodes: Frontier) -> NDArray[np.int64]:
         alive, walk = alive[going], walk.take(going)
         lengths[alive] += 1
         levels.append(walk)
+        tokens = batch.forced(walk.request, walk.state)
     if levels and (not batch.on_host or len(nodes.context) <= _HOST_NODES):
         _evaluate_ahead(nodes, levels)
     return lengths

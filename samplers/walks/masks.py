@@ -1,0 +1,124 @@
+"""Allowed ids of the nodes of a step: ragged lists, which nodes of one state share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.mask import offsets_of
+
+if TYPE_CHECKING:
+    from cdec.samplers.walks.frontier import Frontier
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedIds:
+    """Allowed ids of the nodes of a step, N of them.
+
+    Attributes:
+        which: int64[S] constrained nodes. lists: int64[S] list of each: nodes of equal state share
+            one. offsets: int64[L + 1] and ids: int32[...]: the L lists, each sorted.
+        unconstrained: int64[...] the other nodes, which allow everything.
+        missed: float64[N] mass outside the top M; 0 under a full mask.
+    """
+
+    which: NDArray[np.int64]
+    lists: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    unconstrained: NDArray[np.int64]
+    missed: NDArray[np.float64]
+
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        """The lists as the compiled library takes them."""
+        return self.which, self.lists, self.offsets, self.ids
+
+    def only(self, is_end: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the only id allowed at each node, int64[N]; -1 for a choice, none or an end.
+
+        Args:
+            is_end: bool[V] end ids.
+        """
+        only = np.full(len(self.missed), -1, np.int64)
+        single = np.flatnonzero(np.diff(self.offsets) == 1)
+        if single.size:
+            of_list = np.full(len(self.offsets) - 1, -1, np.int64)
+            ids = self.ids[self.offsets[single]]
+            of_list[single] = np.where(is_end[ids], -1, ids)
+            only[self.which] = of_list[self.lists]
+        return only
+
+
+def full_lists(nodes: Frontier) -> AllowedIds:
+    """Ask each session for the ids allowed at nodes; only end ids at the length limit."""
+    batch, found, missed = nodes.batch, Lists(), np.zeros(len(nodes.context))
+    if not batch.masks or not batch.sessions:
+        return found.allowed(np.arange(len(missed)), missed)
+    at_limit = nodes.at_limit()
+    for session, group in batch.groups(nodes.request):
+        open_nodes = group[~at_limit[group]]
+        if open_nodes.size:
+            found.ask(session, nodes, open_nodes)
+    found.end(nodes, at_limit)
+    return found.allowed(np.flatnonzero(batch.is_unconstrained(nodes.request)), missed)
+
+
+class Lists:
+    """Ragged lists of allowed ids in the making, and which nodes have them."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, Any, Any, Any]] = []
+        self._count = 0
+
+    def ask(self, session: Any, nodes: Frontier, which: NDArray[np.int64]) -> None:
+        """Add what a session allows at some nodes, int64[n]: one list a state."""
+        batch = nodes.batch
+        states = batch.to_host(nodes.state[batch.index(which)])
+        own = np.arange(len(states))
+        if len(states) > 1:
+            states, own = np.unique(states, return_inverse=True)
+        offsets, ids = map(batch.to_host, session.allowed(batch.index(states)))
+        self.add(which, own.reshape(-1), np.diff(offsets), ids)
+
+    def end(self, nodes: Frontier, at_limit: NDArray[np.bool_]) -> None:
+        """Add the end ids alone where nodes are at the length limit, bool[N]."""
+        if at_limit.any():
+            which, ends = np.flatnonzero(at_limit), nodes.batch.end_ids
+            self.add(which, np.zeros_like(which), np.array([len(ends)]), ends)
+
+    def add(
+        self,
+        which: NDArray[np.int64],
+        own: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        ids: NDArray[np.integer[Any]],
+    ) -> None:
+        """Give nodes ``which`` (int64[n]) the lists ``own`` (int64[n]) of those now added."""
+        if not which.size:
+            return
+        self._parts.append((which, own + self._count, lengths, ids))
+        self._count += len(lengths)
+
+    def allowed(self, unconstrained: NDArray[np.int64], missed: NDArray[np.float64]) -> AllowedIds:
+        """Return all lists."""
+        which, lists, lengths, ids = zip(*self._parts, strict=True) if self._parts else [()] * 4
+        return AllowedIds(
+            which=_joined(which, np.int64),
+            lists=_joined(lists, np.int64),
+            offsets=offsets_of(_joined(lengths, np.int64)),
+            ids=_joined(ids, np.int32),
+            unconstrained=unconstrained,
+            missed=missed,
+        )
+
+
+def _joined(parts: Sequence[Any], dtype: Any) -> Any:
+    """Concatenate, without a copy where there is one part only."""
+    if len(parts) == 1:
+        return np.asarray(parts[0], dtype)
+    return np.concatenate([np.zeros(0, dtype), *parts], dtype=dtype)
