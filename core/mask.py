@@ -108,9 +108,9 @@ def list_bits(mask: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.in
     Args:
         mask: int32[n, words], C-contiguous.
     """
-    offsets = offsets_of(count_bits(mask))
-    ids = np.empty(int(offsets[-1]), np.int32)
-    library.list_bits(mask.view(np.uint32), offsets, ids)
+    words, offsets = mask.view(np.uint32), np.empty(len(mask) + 1, np.int64)
+    ids = np.empty(library.count_bits(words, offsets), np.int32)
+    library.list_bits(words, offsets, ids)
     return offsets, ids
 
 
@@ -131,6 +131,8 @@ def allowed_of_masks(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return what a session's ``allowed`` does, read off its masks of ``words`` int32 each."""
     parts = [list_bits(mask) for mask in _masks(fill, states, words)]
+    if len(parts) == 1:
+        return parts[0]
     offsets = offsets_of([n for starts, _ in parts for n in np.diff(starts).tolist()])
     return offsets, np.concatenate([ids for _, ids in parts] or [np.empty(0, np.int32)])
 

@@ -214,6 +214,7 @@ static PyMethodDef table[] = {
     ROW(equal_runs, "keys:n starts:g stops:g bits run_starts:m run_stops:m"),
     ROW(sort_groups, "tokens:t offsets:n+1 order:n starts:g stops:g depth"),
     ROW(merge_runs, "tokens:t offsets:n+1 run_offsets:k order:n"),
+    ROW(count_bits, "mask:n,w offsets:n+1"),
     ROW(list_bits, "mask:n,w offsets:n+1 ids:k"),
     ROW(find_only, "mask:n,w end_ids:e out:n"),
     ROW(intern_pairs, "left:n right:n table:t lefts:m rights:m used out:n"),

@@ -3,6 +3,15 @@
 
 extern "C" {
 
+int64_t cdec_count_bits(cdec_u32_rows mask, cdec_i64_out offsets) {
+  int64_t total = offsets[0] = 0;
+  for (int64_t i = 0; i < mask.rows; ++i) {
+    for (int64_t word = 0; word < mask.width; ++word) total += std::popcount(mask[i][word]);
+    offsets[i + 1] = total;
+  }
+  return total;
+}
+
 int64_t cdec_list_bits(cdec_u32_rows mask, cdec_i64 offsets, cdec_i32_out ids) {
   for (int64_t i = 0; i < mask.rows; ++i) {
     int64_t at = offsets[i];

@@ -235,8 +235,9 @@ CDEC_API int64_t cdec_merge_runs(cdec_i32 tokens, cdec_i64 offsets, cdec_i64 run
 
 /* ---- common ------------------------------------------------------------------------------------ */
 
-/* Write the set bits of masks [n, words] to `ids`, ascending row by row; offsets [n + 1] are the
- * running totals of the set bits, and ids has the last of them. */
+/* Write the running totals of the set bits of masks [n, words] to offsets [n + 1]; return the last. */
+CDEC_API int64_t cdec_count_bits(cdec_u32_rows mask, cdec_i64_out offsets);
+/* Write the set bits of masks [n, words] to `ids`, ascending row by row, where `offsets` says. */
 CDEC_API int64_t cdec_list_bits(cdec_u32_rows mask, cdec_i64 offsets, cdec_i32_out ids);
 /* Write to `out` [n] the only event of each row, -1 where there is none or a choice; all end_ids
  * together are one event, given as the first that is set. */

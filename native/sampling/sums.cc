@@ -50,11 +50,24 @@ __attribute__((always_inline)) inline double total_of(const double *values, int6
 template <class T>
 __attribute__((always_inline)) inline void gather(const T *row, int64_t width, const int32_t *ids,
                                                   int64_t n, double shift, double *values) {
-  for (int64_t j = 0; j < n; ++j) {
+  constexpr int64_t kRun = 8;
+  const auto one = [&](int64_t j) {
     const bool is_inside = ids[j] >= 0 && ids[j] < width;
     const double score = static_cast<double>(row[is_inside ? ids[j] : 0]);
     values[j] = is_inside ? score - shift : -kInfinity;
+  };
+  int64_t j = 0;
+  for (; j + kRun <= n; j += kRun) {
+    // Ids ascend. Near the root of a large set most are allowed: copying is faster than gathering.
+    const int64_t first = ids[j], last = ids[j + kRun - 1];
+    if (last - first == kRun - 1 && first >= 0 && last < width) {
+      for (int64_t k = 0; k < kRun; ++k)
+        values[j + k] = static_cast<double>(row[first + k]) - shift;
+    } else {
+      for (int64_t k = 0; k < kRun; ++k) one(j + k);
+    }
   }
+  for (; j < n; ++j) one(j);
 }
 
 CDEC_WIDE void gather_floats(const float *row, int64_t width, const int32_t *ids, int64_t n,

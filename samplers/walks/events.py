@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
+from cdec.core.mask import offsets_of
 from cdec.core.native import library
 from cdec.samplers.walks.frontier import END, NONE, Step
 from cdec.samplers.walks.masks import AllowedIds, Lists, full_lists
@@ -49,18 +50,17 @@ def allowed_ids(
 ) -> AllowedIds:
     """Ask each session for the ids allowed at its nodes; only end ids at the length limit."""
     nodes, batch = step.nodes, step.nodes.batch
-    missed = np.zeros(len(step.rows))
-    found = Lists()
     if not masked:
-        return found.allowed(np.arange(len(step.rows)), missed)
+        return AllowedIds.everything(len(step.rows))
     if top_m is None or top_m >= scores.shape[1] or not batch.masks:
         return full_lists(nodes) if step.allowed is None else step.allowed
+    found, missed = Lists(), np.zeros(len(step.rows))
     at_limit = nodes.at_limit()
     for session, group in batch.groups(nodes.request):
         open_nodes, verified, lengths, ids = _verified(
             session, step, scores, log_normalizer, group[~at_limit[group]], top_m, missed
         )
-        found.add(verified, np.arange(verified.size), lengths, ids)
+        found.add(verified, np.arange(verified.size), offsets_of(lengths), ids)
         if open_nodes.size:
             found.ask(session, nodes, open_nodes)
     found.end(nodes, at_limit)

@@ -9,14 +9,14 @@ fixed parts of a grammar. All its tokens go through the model in one pass. Nothi
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.native import library
 from cdec.samplers.prefix_tree import Visit
 from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.groups import distinct
 from cdec.samplers.walks.masks import AllowedIds, full_lists
 
 ANY_DEPTH = 1 << 62
@@ -200,40 +200,6 @@ class Frontier:
         return at_limit & ~batch.is_unconstrained(self.request)
 
 
-class Groups(NamedTuple):
-    """W walks by (request, context), N of them.
-
-    Attributes:
-        order: int64[W], the walks group by group. starts: int64[N], where each group begins in it.
-        of: int64[W] group of each walk.
-    """
-
-    order: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    of: NDArray[np.int64]
-
-    @property
-    def first(self) -> NDArray[np.int64]:
-        """The first walk of each group, int64[N]."""
-        return self.order[self.starts]
-
-
-def distinct(
-    context: NDArray[np.int64], request: NDArray[np.int64], draw: NDArray[np.int64] | None = None
-) -> Groups | None:
-    """Group walks by (request, context).
-
-    Args:
-        context, request: int64[W]. draw: int64[W], orders the walks of a group; else by position.
-
-    Returns:
-        None where every walk is the next group of its own: each walk and its group have one number.
-    """
-    found = Groups(*(np.empty(len(context), np.int64) for _ in range(3)))
-    count = library.contexts_group(context, request, request if draw is None else draw, *found)
-    return None if count < 0 else found._replace(starts=found.starts[:count])
-
-
 _RUN_BYTES = 64 << 20
 """Bytes of distributions that runs may fill in one step; what is left over is evaluated later."""
 _HOST_NODES = 32
@@ -341,6 +307,8 @@ def cover_runs(nodes: Frontier, allowed: AllowedIds | None) -> NDArray[np.int64]
         int64[N] prefixes of each node's run, 0 where there is none; None where no node has one.
     """
     batch = nodes.batch
+    if not batch.masks or not batch.sessions:
+        return None
     if allowed is None:
         tokens = batch.forced(nodes.request, nodes.state)
     else:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.mask import offsets_of
+from cdec.samplers.walks.groups import distinct
 
 if TYPE_CHECKING:
     from cdec.samplers.walks.frontier import Frontier
@@ -38,6 +39,13 @@ class AllowedIds:
         """The lists as the compiled library takes them."""
         return self.which, self.lists, self.offsets, self.ids
 
+    @classmethod
+    def everything(cls, n: int) -> AllowedIds:
+        """Return what ``n`` unconstrained nodes allow."""
+        none = np.zeros(0, np.int64)
+        offsets, ids = np.zeros(1, np.int64), np.zeros(0, np.int32)
+        return cls(none, none, offsets, ids, np.arange(n), np.zeros(n))
+
     def only(self, is_end: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the only id allowed at each node, int64[N]; -1 for a choice, none or an end.
 
@@ -45,7 +53,7 @@ class AllowedIds:
             is_end: bool[V] end ids.
         """
         only = np.full(len(self.missed), -1, np.int64)
-        single = np.flatnonzero(np.diff(self.offsets) == 1)
+        single = np.flatnonzero(self.offsets[1:] - self.offsets[:-1] == 1)
         if single.size:
             of_list = np.full(len(self.offsets) - 1, -1, np.int64)
             ids = self.ids[self.offsets[single]]
@@ -58,10 +66,11 @@ def full_lists(nodes: Frontier) -> AllowedIds:
     """Ask each session for the ids allowed at nodes; only end ids at the length limit."""
     batch, found, missed = nodes.batch, Lists(), np.zeros(len(nodes.context))
     if not batch.masks or not batch.sessions:
-        return found.allowed(np.arange(len(missed)), missed)
+        return AllowedIds.everything(len(missed))
     at_limit = nodes.at_limit()
+    is_open = not at_limit.any()
     for session, group in batch.groups(nodes.request):
-        open_nodes = group[~at_limit[group]]
+        open_nodes = group if is_open else group[~at_limit[group]]
         if open_nodes.size:
             found.ask(session, nodes, open_nodes)
     found.end(nodes, at_limit)
@@ -78,39 +87,41 @@ class Lists:
     def ask(self, session: Any, nodes: Frontier, which: NDArray[np.int64]) -> None:
         """Add what a session allows at some nodes, int64[n]: one list a state."""
         batch = nodes.batch
-        states = batch.to_host(nodes.state[batch.index(which)])
-        own = np.arange(len(states))
-        if len(states) > 1:
-            states, own = np.unique(states, return_inverse=True)
+        states = np.ascontiguousarray(batch.to_host(nodes.state[batch.index(which)]))
+        group = distinct(states, states)
+        own = np.arange(len(states)) if group is None else group.of
+        states = states if group is None else states[group.first]
         offsets, ids = map(batch.to_host, session.allowed(batch.index(states)))
-        self.add(which, own.reshape(-1), np.diff(offsets), ids)
+        self.add(which, own, offsets, ids)
 
     def end(self, nodes: Frontier, at_limit: NDArray[np.bool_]) -> None:
         """Add the end ids alone where nodes are at the length limit, bool[N]."""
         if at_limit.any():
             which, ends = np.flatnonzero(at_limit), nodes.batch.end_ids
-            self.add(which, np.zeros_like(which), np.array([len(ends)]), ends)
+            self.add(which, np.zeros_like(which), np.array([0, len(ends)]), ends)
 
     def add(
         self,
         which: NDArray[np.int64],
         own: NDArray[np.int64],
-        lengths: NDArray[np.int64],
+        offsets: NDArray[np.int64],
         ids: NDArray[np.integer[Any]],
     ) -> None:
         """Give nodes ``which`` (int64[n]) the lists ``own`` (int64[n]) of those now added."""
         if not which.size:
             return
-        self._parts.append((which, own + self._count, lengths, ids))
-        self._count += len(lengths)
+        self._parts.append((which, own + self._count if self._count else own, offsets, ids))
+        self._count += len(offsets) - 1
 
     def allowed(self, unconstrained: NDArray[np.int64], missed: NDArray[np.float64]) -> AllowedIds:
         """Return all lists."""
-        which, lists, lengths, ids = zip(*self._parts, strict=True) if self._parts else [()] * 4
+        which, lists, offsets, ids = zip(*self._parts, strict=True) if self._parts else [()] * 4
+        if len(offsets) != 1:
+            offsets = (offsets_of(_joined([np.diff(each) for each in offsets], np.int64)),)
         return AllowedIds(
             which=_joined(which, np.int64),
             lists=_joined(lists, np.int64),
-            offsets=offsets_of(_joined(lengths, np.int64)),
+            offsets=offsets[0],
             ids=_joined(ids, np.int32),
             unconstrained=unconstrained,
             missed=missed,
