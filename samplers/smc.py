@@ -27,12 +27,20 @@ from cdec.samplers.registry import METHODS
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer, concatenate
-from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates, step_on
+from cdec.samplers.walks.decoding import (
+    Stepping,
+    candidate_uniforms,
+    chunks,
+    draw_candidates,
+    step_on,
+)
 from cdec.samplers.walks.events import SampledEvents
 from cdec.samplers.walks.frontier import Frontier, Step
 from cdec.samplers.walks.mass import MassAccumulator, distinct_ess
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import resample, single_uniform
+
+_STEPPING = Stepping(look_ahead=False)
 
 
 class Populations:
@@ -86,7 +94,7 @@ class Populations:
         step_number = 0
         while self._alive.size:
             self._alive, self._frontier = step_on(
-                self._buffer, self._alive, self._frontier, self._choose, look_ahead=False
+                self._buffer, self._alive, self._frontier, self._choose, _STEPPING
             )
             self._resample(step_number)
             step_number += 1

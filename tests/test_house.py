@@ -16,11 +16,11 @@ CIRCLES: list[list[str]] = []
 """Groups of files that still import each other; a group that is cut open leaves the list."""
 
 BUDGETS: dict[str, tuple[int, int]] = {
-    "cdec.samplers.masked": (37, 7_300),
-    "cdec.samplers.disc": (38, 7_800),
-    "cdec.samplers.exact": (40, 8_300),
-    "cdec.samplers.cdsl": (49, 11_100),
-    "cdec.cli.check": (80, 15_350),
+    "cdec.samplers.masked": (40, 7_900),
+    "cdec.samplers.disc": (41, 8_500),
+    "cdec.samplers.exact": (43, 8_900),
+    "cdec.samplers.cdsl": (53, 11_700),
+    "cdec.cli.check": (80, 15_500),
     "cdec.cli.compile_set": (76, 14_850),
     "cdec.core.schemas.session": (13, 2_150),
     "cdec.core.grammars.session": (6, 1_400),

@@ -21,7 +21,7 @@ from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger, Tested
 from cdec.samplers.drafts.proposals import Drafting, Judge, Level, Proposal, propose
 from cdec.samplers.drafts.verify import Comparer, LearningVerifier, Verifier
 from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer
-from cdec.samplers.walks.decoding import chooser, step_on
+from cdec.samplers.walks.decoding import Stepping, chooser, step_on
 from cdec.samplers.walks.frontier import Frontier
 from cdec.samplers.walks.randomness import DRAFT, FIRST
 
@@ -187,8 +187,8 @@ class Following:
 
         covered = np.ones(len(self.alive), np.bool_)
         start = replace(self._frontier, in_run=covered)
-        how = {"look_ahead": False, "weighed": self._weighed}
-        alive, frontier = step_on(buffer, self.alive, start, choose, **how)
+        how = Stepping(look_ahead=False, weighed=self._weighed, masked=self._weighed)
+        alive, frontier = step_on(buffer, self.alive, start, choose, how)
         goes_on = took[np.searchsorted(booked.candidates, alive)]
         stops = np.flatnonzero(~goes_on)
         if stops.size:

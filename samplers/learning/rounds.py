@@ -19,7 +19,7 @@ from cdec.samplers.learning.descent import Descent
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer
-from cdec.samplers.walks.decoding import Chooser, walk_on
+from cdec.samplers.walks.decoding import Chooser, Stepping, walk_on
 from cdec.samplers.walks.events import SampledEvents
 from cdec.samplers.walks.frontier import Step
 from cdec.samplers.walks.randomness import CandidateUniforms
@@ -165,7 +165,8 @@ class Rounds:
         else:
             # A walk that may be given up is not sure to follow a forced run.
             choose = self._chooser(uniforms)
-            walk_on(buffer, alive, frontier, choose, look_ahead=not self.aborting)
+            how = Stepping(look_ahead=not self.aborting)
+            walk_on(buffer, alive, frontier, choose, how)
         self._descent.settle()
         tree.update()
         self.drawn[requests] += counts

@@ -13,6 +13,7 @@ its own. Where no mask was computed Z is unknown; ``log_z`` is then 0, its upper
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -35,6 +36,24 @@ from cdec.samplers.walks.randomness import CandidateUniforms
 
 Chooser: TypeAlias = Callable[[Step, NDArray[np.int64]], SampledEvents]
 """Draws one event for every walk of a step; int64[W] are the walks' rows in the recorder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """What is known of walks and of how their events are chosen, for all their steps.
+
+    Attributes:
+        look_ahead: Walks will surely follow forced runs, which are evaluated ahead.
+        weighed: Masks are known, so that what the length limit cuts off can be weighed.
+        masked: All that is allowed is asked for at every node.
+    """
+
+    look_ahead: bool = True
+    weighed: bool = True
+    masked: bool = True
+
+
+_LIKE_MASKED = Stepping()
 
 
 def decode(
@@ -65,9 +84,11 @@ def decode(
     buffer = TrajectoryBuffer(len(request), log_floor, batch.loop_watch(request))
     choose = chooser(uniforms, top_m=top_m, retries=retries, is_opportunistic=is_opportunistic)
     frontier = Frontier.at_start(batch, request, draw)
-    weighed = uniforms is not None and retries is None
-    masked = top_m is None and retries is None and not is_opportunistic
-    walk_on(buffer, np.arange(len(request)), frontier, choose, weighed=weighed, masked=masked)
+    how = Stepping(
+        weighed=uniforms is not None and retries is None,
+        masked=top_m is None and retries is None and not is_opportunistic,
+    )
+    walk_on(buffer, np.arange(len(request)), frontier, choose, how)
     return buffer.candidates()
 
 
@@ -107,10 +128,7 @@ def walk_on(
     alive: NDArray[np.int64],
     frontier: Frontier,
     choose: Chooser,
-    *,
-    weighed: bool = True,
-    look_ahead: bool = True,
-    masked: bool = True,
+    how: Stepping = _LIKE_MASKED,
 ) -> None:
     """Walk from where walks stand to their ends, and record the prefixes in the batch's tree.
 
@@ -118,13 +136,10 @@ def walk_on(
         buffer: Written.
         alive: int64[n] rows of ``buffer``. frontier: The n walks.
         choose: Draws the events of a step; with ``log_residual`` if the tree is to be walked again.
-        weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
-        look_ahead: Evaluate forced runs ahead, for walks that will surely follow them.
-        masked: Whether ``choose`` asks for all that is allowed.
+        how: What is known of the walks and of ``choose``.
     """
-    how = {"look_ahead": look_ahead, "weighed": weighed, "masked": masked}
     while alive.size:
-        alive, frontier = step_on(buffer, alive, frontier, choose, **how)
+        alive, frontier = step_on(buffer, alive, frontier, choose, how)
 
 
 def step_on(
@@ -132,16 +147,9 @@ def step_on(
     alive: NDArray[np.int64],
     frontier: Frontier,
     choose: Chooser,
-    *,
-    look_ahead: bool = True,
-    weighed: bool = True,
-    masked: bool = True,
+    how: Stepping = _LIKE_MASKED,
 ) -> tuple[NDArray[np.int64], Frontier]:
-    """Take one step of ``walk_on`` and return the walks that go on.
-
-    Args:
-        look_ahead, masked: As in ``Step.of``.
-    """
+    """Take one step of ``walk_on`` and return the walks that go on."""
     batch = frontier.batch
     if frontier.deepest >= batch.least_limit:
         cut = frontier.is_cut()
@@ -155,9 +163,9 @@ def step_on(
         alive, frontier = _keep(alive, frontier, ~given_up)
     if not alive.size:
         return alive, frontier
-    step = Step.of(frontier, look_ahead=look_ahead, masked=masked)
+    step = Step.of(frontier, look_ahead=how.look_ahead, masked=how.masked)
     chosen = choose(step, alive)
-    log_truncated = _truncated_mass(step) if weighed else None
+    log_truncated = _truncated_mass(step) if how.weighed else None
     if log_truncated is not None:
         buffer.overrun(alive, log_truncated[step.walk_node])
     note_step(step, chosen, log_truncated)

@@ -25,7 +25,7 @@ from cdec.core.errors import ModelError
 from cdec.core.mask import offsets_of
 from cdec.core.native import library
 from cdec.samplers.walks.frontier import END, NONE, Step
-from cdec.samplers.walks.masks import AllowedIds, Lists, full_lists
+from cdec.samplers.walks.masks import AllowedIds, Lists
 
 
 def host_scores(step: Step) -> tuple[Any, NDArray[np.float64]]:
@@ -53,8 +53,8 @@ def allowed_ids(
     if not masked:
         return AllowedIds.everything(len(step.rows))
     if top_m is None or top_m >= scores.shape[1] or not batch.masks:
-        return full_lists(nodes) if step.allowed is None else step.allowed
-    found, missed = Lists(), np.zeros(len(step.rows))
+        return nodes.allowed() if step.allowed is None else step.allowed
+    found, missed = Lists(batch), np.zeros(len(step.rows))
     at_limit = nodes.at_limit()
     for session, group in batch.groups(nodes.request):
         open_nodes, verified, lengths, ids = _verified(
@@ -62,8 +62,8 @@ def allowed_ids(
         )
         found.add(verified, np.arange(verified.size), offsets_of(lengths), ids)
         if open_nodes.size:
-            found.ask(session, nodes, open_nodes)
-    found.end(nodes, at_limit)
+            found.ask(session, nodes.state, open_nodes)
+    found.end(at_limit)
     return found.allowed(np.flatnonzero(batch.is_unconstrained(nodes.request)), missed)
 
 

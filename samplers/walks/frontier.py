@@ -160,6 +160,10 @@ class Frontier:
         """Return the constraint states as numpy, int64[W]."""
         return self.batch.to_host(self.state)
 
+    def allowed(self) -> AllowedIds:
+        """Return the allowed ids of the walks, which are nodes; only end ids at the limit."""
+        return full_lists(self.batch, self.request, self.state, self.at_limit())
+
     def is_done(self) -> NDArray[np.bool_]:
         """Say which walks their constraint has ended, bool[W]."""
         return self.batch.is_done(self.request, self.state)
@@ -248,7 +252,7 @@ class Step:
         if group is not None:
             order, walk_node = group.order, group.of
             starts, nodes = np.append(group.starts, len(order)), frontier.take(group.first)
-        allowed = full_lists(nodes) if masked and frontier.batch.on_host else None
+        allowed = nodes.allowed() if masked and frontier.batch.on_host else None
         if look_ahead:
             lengths = cover_runs(nodes, allowed)
             if lengths is not None:

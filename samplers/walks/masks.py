@@ -13,7 +13,8 @@ from cdec.core.mask import offsets_of
 from cdec.samplers.walks.groups import distinct
 
 if TYPE_CHECKING:
-    from cdec.samplers.walks.frontier import Frontier
+    from cdec.core.session import Session
+    from cdec.samplers.walks.batch import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,42 +63,53 @@ class AllowedIds:
         return only
 
 
-def full_lists(nodes: Frontier) -> AllowedIds:
-    """Ask each session for the ids allowed at nodes; only end ids at the length limit."""
-    batch, found, missed = nodes.batch, Lists(), np.zeros(len(nodes.context))
+def full_lists(
+    batch: Batch, request: NDArray[np.int64], state: Any, at_limit: NDArray[np.bool_]
+) -> AllowedIds:
+    """Ask each session for the ids allowed at N nodes; only end ids at the length limit.
+
+    Args:
+        batch: Of the nodes. request: int64[N].
+        state: int64[N] constraint states, on the model's device. at_limit: bool[N].
+    """
+    found, missed = Lists(batch), np.zeros(len(request))
     if not batch.masks or not batch.sessions:
         return AllowedIds.everything(len(missed))
-    at_limit = nodes.at_limit()
     is_open = not at_limit.any()
-    for session, group in batch.groups(nodes.request):
+    for session, group in batch.groups(request):
         open_nodes = group if is_open else group[~at_limit[group]]
         if open_nodes.size:
-            found.ask(session, nodes, open_nodes)
-    found.end(nodes, at_limit)
-    return found.allowed(np.flatnonzero(batch.is_unconstrained(nodes.request)), missed)
+            found.ask(session, state, open_nodes)
+    found.end(at_limit)
+    return found.allowed(np.flatnonzero(batch.is_unconstrained(request)), missed)
 
 
 class Lists:
-    """Ragged lists of allowed ids in the making, and which nodes have them."""
+    """Ragged lists of allowed ids in the making, and which nodes have them.
 
-    def __init__(self) -> None:
+    Args:
+        batch: Of the nodes.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
         self._parts: list[tuple[Any, Any, Any, Any]] = []
         self._count = 0
 
-    def ask(self, session: Any, nodes: Frontier, which: NDArray[np.int64]) -> None:
-        """Add what a session allows at some nodes, int64[n]: one list a state."""
-        batch = nodes.batch
-        states = np.ascontiguousarray(batch.to_host(nodes.state[batch.index(which)]))
+    def ask(self, session: Session, state: Any, which: NDArray[np.int64]) -> None:
+        """Add what a session allows at some nodes (int64[n]) of states int64[N]: a list a state."""
+        batch = self._batch
+        states = np.ascontiguousarray(batch.to_host(state[batch.index(which)]))
         group = distinct(states, states)
         own = np.arange(len(states)) if group is None else group.of
         states = states if group is None else states[group.first]
         offsets, ids = map(batch.to_host, session.allowed(batch.index(states)))
         self.add(which, own, offsets, ids)
 
-    def end(self, nodes: Frontier, at_limit: NDArray[np.bool_]) -> None:
+    def end(self, at_limit: NDArray[np.bool_]) -> None:
         """Add the end ids alone where nodes are at the length limit, bool[N]."""
         if at_limit.any():
-            which, ends = np.flatnonzero(at_limit), nodes.batch.end_ids
+            which, ends = np.flatnonzero(at_limit), self._batch.end_ids
             self.add(which, np.zeros_like(which), np.array([0, len(ends)]), ends)
 
     def add(
