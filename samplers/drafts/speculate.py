@@ -112,7 +112,8 @@ def _step(
         foreseen = run.drafting.learn(step, chosen)
         return chosen
 
-    following = step_on(buffer, alive, frontier, choose, weighed=weighed)
+    how = Stepping(weighed=weighed, masked=weighed)
+    following = step_on(buffer, alive, frontier, choose, how)
     run.lengths.after(count, None, foreseen)
     return following
 
