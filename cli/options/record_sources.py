@@ -19,7 +19,6 @@ from cdec.cli.frame.declaration import (
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.options import shared
 from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
-from cdec.compilers.cache import CacheLimits
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import MAX_WHITESPACE
 from cdec.compilers.schemas.options import (
@@ -141,6 +140,9 @@ def record_sources(options: RecordSourceOptions | None = None) -> RecordSources:
     Raises:
         UsageError: A value out of bounds.
     """
+    # Declarations of options, which help shows, load no arrays.
+    from cdec.compilers.cache import CacheLimits
+
     options = options or RecordSourceOptions()
     max_whitespace = parse_whitespace(options.grammars)
     kept_bytes = shared.parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1
