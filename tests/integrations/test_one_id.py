@@ -20,6 +20,8 @@ from cdec.integrations.records import sample_records
 from cdec.integrations.transformers import generate, model_vocabulary
 from cdec.samplers import sample
 from tests.cli.conftest import Runner
+from tests.cli.conftest import _kept_child as _kept_child
+from tests.cli.conftest import _kept_processes as _kept_processes
 from tests.cli.conftest import cdec as cdec
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
