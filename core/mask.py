@@ -97,9 +97,19 @@ def apply_mask(logits: Any, mask: Any) -> Any:
 
 
 def count_bits(mask: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return how many tokens each row of a mask ``int32[n, words]`` allows, int64[n]."""
-    counts: NDArray[np.int64] = np.bitwise_count(mask.view(np.uint32)).sum(axis=1, dtype=np.int64)
-    return counts
+    """Return how many tokens each row of a mask ``int32[n, words]`` allows, int64[n].
+
+    Args:
+        mask: C-contiguous.
+    """
+    return np.diff(_bit_offsets(mask))
+
+
+def _bit_offsets(mask: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the running totals of the tokens that the rows of a mask allow, int64[n + 1]."""
+    offsets = np.empty(len(mask) + 1, np.int64)
+    library.count_bits(mask.view(np.uint32), offsets)
+    return offsets
 
 
 def list_bits(mask: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -108,9 +118,9 @@ def list_bits(mask: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.in
     Args:
         mask: int32[n, words], C-contiguous.
     """
-    words, offsets = mask.view(np.uint32), np.empty(len(mask) + 1, np.int64)
-    ids = np.empty(library.count_bits(words, offsets), np.int32)
-    library.list_bits(words, offsets, ids)
+    offsets = _bit_offsets(mask)
+    ids = np.empty(offsets[-1], np.int32)
+    library.list_bits(mask.view(np.uint32), offsets, ids)
     return offsets, ids
 
 

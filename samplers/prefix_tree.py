@@ -326,12 +326,11 @@ class PrefixTree:
         totals = self.log_found, self.log_truncated, self._deepest
         shares = Shares(log_prefix, log_end, log_truncated, self["depth"], *totals)
         library.tree_visit(arrivals, self.nodes, shares)
-        self._stale.append(arrivals.context)
+        self.touch(arrivals.context)
 
     def touch(self, nodes: NDArray[np.int64]) -> None:
-        """Say that the masses of ``nodes`` (int64[n]) changed."""
+        """Say that the masses of ``nodes`` (int64[n]), all visited, changed."""
         self._stale.append(nodes)
-        np.maximum.at(self._deepest, self["request"][nodes], self["depth"][nodes])
 
     def update(self) -> None:
         """Carry what changed since the last call upwards, to the bounds of all ancestors."""

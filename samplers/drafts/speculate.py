@@ -95,6 +95,12 @@ def decode(
     return buffer.candidates()
 
 
+def _stepping(judge: Judge, *, look_ahead: bool, weighed: bool) -> Stepping:
+    """Return how walks step: a comparer chooses as it likes, other judges ask for whole masks."""
+    masked = not isinstance(judge, Comparer)
+    return Stepping(look_ahead=look_ahead, weighed=weighed, masked=masked)
+
+
 def _step(
     buffer: TrajectoryBuffer,
     alive: NDArray[np.int64],
@@ -112,7 +118,7 @@ def _step(
         foreseen = run.drafting.learn(step, chosen)
         return chosen
 
-    how = Stepping(weighed=weighed, masked=weighed)
+    how = _stepping(judge, look_ahead=True, weighed=weighed)
     following = step_on(buffer, alive, frontier, choose, how)
     run.lengths.after(count, None, foreseen)
     return following
@@ -188,7 +194,7 @@ class Following:
 
         covered = np.ones(len(self.alive), np.bool_)
         start = replace(self._frontier, in_run=covered)
-        how = Stepping(look_ahead=False, weighed=self._weighed, masked=self._weighed)
+        how = _stepping(self._judge, look_ahead=False, weighed=self._weighed)
         alive, frontier = step_on(buffer, self.alive, start, choose, how)
         goes_on = took[np.searchsorted(booked.candidates, alive)]
         stops = np.flatnonzero(~goes_on)

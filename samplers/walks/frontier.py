@@ -20,6 +20,7 @@ from cdec.samplers.walks.groups import distinct
 from cdec.samplers.walks.masks import AllowedIds, full_lists
 
 ANY_DEPTH = 1 << 62
+"""Bound of the tokens of walks of which none is known."""
 END = -1
 """Chosen event: the end of the text, by any end id."""
 NONE = -2

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -55,6 +55,21 @@ class PieceRow(PlannedRow):
     """One sequence of a forward pass that computes what prompts share, and no context."""
 
     piece: Piece
+
+
+class PassRows(NamedTuple):
+    """The rows of a pass over the pool, B of them.
+
+    Attributes:
+        table: int64[B, K] slots, right-aligned. lengths: int64[B] tokens of each row.
+        tokens: int64[B, Q] new tokens, right-aligned.
+        news: int64[B] numbers of new tokens; None if all rows have Q.
+    """
+
+    table: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    news: NDArray[np.int64] | None
 
 
 _Row = TypeVar("_Row", bound=PlannedRow)
@@ -280,7 +295,7 @@ class PooledModel(TransformersModel):
         tokens = self._tree.token[nodes].astype(np.int64)[:, None]
         self._count(nodes, 1, 1)
         with self._undone_on_failure(uncached):
-            logits = self._pooled(nodes, table, lengths, tokens, None, keep=1)
+            logits = self._pooled(nodes, PassRows(table, lengths, tokens, None), keep=1)
         return logits[:, 0].float()
 
     def _run_waves(self, nodes: Contexts) -> Tensor:
@@ -364,7 +379,7 @@ class PooledModel(TransformersModel):
         table = self._slots.rows_to(last, int(lengths.max()))
         self._table.add_to_total("calls", len(group))
         self._table.add_to_total("tokens", int(news.sum()))
-        self._scattered(np.empty(0, np.int64), table, lengths, tokens, news, 1)
+        self._scattered(np.empty(0, np.int64), PassRows(table, lengths, tokens, news), keep=1)
 
     def _keep_prompts(self, roots: list[int]) -> None:
         """Let what was computed of prompts outlive them, where beginnings are kept."""
@@ -421,7 +436,7 @@ class PooledModel(TransformersModel):
                 logits = self._appended(heads, slots, tokens, keep)
             else:
                 table = self._slots.rows(heads, int(lengths.max()))
-                logits = self._pooled(heads, table, lengths, tokens, news, keep)
+                logits = self._pooled(heads, PassRows(table, lengths, tokens, news), keep)
         order = np.argsort(found, kind="stable")
         picked = logits[self._tensor(batch[order]), self._tensor(keep - 1 - back[order])]
         return found[order], picked.float()
@@ -466,44 +481,22 @@ class PooledModel(TransformersModel):
         """Return the tokens of ``root`` itself, those before the first generated one."""
         return [*self._prompt_ids[root], *self._begun[root]]
 
-    def _pooled(
-        self,
-        heads: Contexts,
-        table: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        tokens: NDArray[np.int64],
-        news: NDArray[np.int64] | None,
-        keep: int,
-    ) -> Tensor:
-        """Run the module over rows of the pool; other arguments as of ``_pass``.
-
-        Args:
-            table: int64[B, K] slots, right-aligned.
-            lengths: int64[B] tokens of each row.
-            news: int64[B] numbers of new tokens; None if all rows have Q.
-        """
-        logits = self._scattered(heads, table, lengths, tokens, news, keep)
-        self._rows.begin(heads, table, lengths)
+    def _pooled(self, heads: Contexts, rows: PassRows, keep: int) -> Tensor:
+        """Run the module over rows of the pool, which are those of contexts; as ``_pass``."""
+        logits = self._scattered(heads, rows, keep)
+        self._rows.begin(heads, rows.table, rows.lengths)
         self._slots.touch(heads)
         return logits
 
-    def _scattered(
-        self,
-        heads: Contexts,
-        table: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        tokens: NDArray[np.int64],
-        news: NDArray[np.int64] | None,
-        keep: int,
-    ) -> Tensor:
-        """Run the module over rows of the pool, of contexts or of pieces; as ``_pooled``."""
-        queries, width = tokens.shape[1], table.shape[1]
-        positions = np.arange(width - queries, width) - (width - lengths)[:, None]
+    def _scattered(self, heads: Contexts, rows: PassRows, keep: int) -> Tensor:
+        """Run the module over rows of the pool, of contexts or of pieces; as ``_pass``."""
+        queries, width = rows.tokens.shape[1], rows.table.shape[1]
+        positions = np.arange(width - queries, width) - (width - rows.lengths)[:, None]
         mask = None
-        if (lengths < width).any():
-            mask = self._tensor((table != EMPTY_SLOT).astype(np.int64))
-        cache = PoolPass(self._pool, self._pass_slots(table, queries, news))
-        return self._pass(heads, tokens, np.maximum(positions, 0), mask, cache, keep)
+        if (rows.lengths < width).any():
+            mask = self._tensor((rows.table != EMPTY_SLOT).astype(np.int64))
+        cache = PoolPass(self._pool, self._pass_slots(rows.table, queries, rows.news))
+        return self._pass(heads, rows.tokens, np.maximum(positions, 0), mask, cache, keep)
 
     def _pass(
         self,
@@ -544,7 +537,7 @@ class PooledModel(TransformersModel):
     def _pass_slots(
         self, table: NDArray[np.int64], queries: int, news: NDArray[np.int64] | None
     ) -> PassSlots:
-        """Say where a pass reads and writes; arguments as of ``_pass``."""
+        """Say where a pass of so many columns reads and writes; arguments as of ``PassRows``."""
         columns = None
         new_slots = table[:, table.shape[1] - queries :].reshape(-1)
         if news is not None and (news < queries).any():
