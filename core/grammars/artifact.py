@@ -28,7 +28,7 @@ from cdec.core.grammars.columns import (
     LIST_ALLOWED,
     LIST_PART,
     LIST_STATE,
-    LIST_WAITING,
+    LIST_PENDING,
     MOST_STATES,
     RELATIVE,
     arrays_from,
@@ -335,7 +335,7 @@ def _check_items(arrays: Columns, kinds: NDArray[np.int64], counts: NDArray[np.i
     last = items[offsets[lists + 1] - 1]
     good = (beyond == 0) | (counts[lists] == 0) | (last >> beyond == 0)
     require(bool(good.all()), "automaton_items", "no bit beyond those of the tree")
-    places, owner = items_of(offsets, np.flatnonzero(kinds == LIST_WAITING))
+    places, owner = items_of(offsets, np.flatnonzero(kinds == LIST_PENDING))
     found = items[places]
     good = (found >= 0) & (found >> 32 < most[items[offsets[owner]] >> 2])
     require(bool(good.all()), "automaton_items", "nodes, branches, tokens of the tree")
@@ -372,7 +372,7 @@ def _check_states(arrays: Columns, kinds: NDArray[np.int64], counts: NDArray[np.
     require(
         bool(((number >= 0) & (number < owner)).all()), "automaton_items", "lists before the state"
     )
-    wanted = np.where(counted_up(counts[lists])[named] == 0, LIST_ALLOWED, LIST_WAITING)
+    wanted = np.where(counted_up(counts[lists])[named] == 0, LIST_ALLOWED, LIST_PENDING)
     tree = items[offsets[number]] >> 2
     same = (kinds[number] == wanted) & (tree == items[offsets[owner]] >> 2)
     require(bool(same.all()), "automaton_items", "lists of the kind and tree that a state needs")

@@ -208,7 +208,7 @@ def state_of_tree(arrays: GrammarArrays) -> NDArray[np.int32]:
     return state
 
 
-LIST_ALLOWED, LIST_WAITING, LIST_STATE, LIST_PART = 0, 1, 2, -3
+LIST_ALLOWED, LIST_PENDING, LIST_STATE, LIST_PART = 0, 1, 2, -3
 """Kinds of lists, as ``native/grammars/mask_lists.h`` names them."""
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import LimitError
 from cdec.core.grammars.columns import (
     COLUMNS,
-    LIST_WAITING,
+    LIST_PENDING,
     GrammarArrays,
     count_states,
     counted_up,
@@ -56,7 +56,7 @@ def compacted(
     states = np.flatnonzero(kept)
     names = items_of(offsets, states)[0][counted_up(counts[states]) % 2 == 0]
     kept[items[names] - first] = True
-    waiting = items_of(offsets, np.flatnonzero(kept & (kinds == LIST_WAITING)))[0]
+    waiting = items_of(offsets, np.flatnonzero(kept & (kinds == LIST_PENDING)))[0]
     row = (items[waiting] & 0xFFFFFFFF) - 1 - live_rows - first
     is_part = (row >= 0) & (row < len(kinds))
     kept[row[is_part]] = True
@@ -326,14 +326,14 @@ class GrammarSession(HostSession):
     def can_shift(self, stack: int, terminal: int) -> bool:
         """Say whether the parser takes a terminal on a stack of a state's configuration."""
         out = np.zeros(1, np.bool_)
-        self._finish(0, 1, library.grammar_takes, stack, terminal, out)
+        self._finish(0, 1, library.grammar_can_shift, stack, terminal, out)
         return bool(out[0])
 
     def configurations(self, state: int) -> list[tuple[int, int]]:
         """Return the parser configurations of a state: scanner state and stack of each."""
-        count = library.grammar_readings(self._session, state, np.empty((0, 2), np.int32))
+        count = library.grammar_configurations(self._session, state, np.empty((0, 2), np.int32))
         found = np.empty((count, 2), np.int32)
-        library.grammar_readings(self._session, state, found)
+        library.grammar_configurations(self._session, state, found)
         return [(at, stack) for at, stack in found.tolist()]
 
     def stack(self, stack: int, most: int) -> tuple[list[int], list[int], int]:

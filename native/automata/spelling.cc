@@ -33,11 +33,11 @@ static_assert(sizeof(Head) == 10 * sizeof(int32_t));
 
 // A state: the head; for every bound of the side, -1: the number is smaller, 0: it has the same digits
 // as yet, 1: it is larger; and, where `is_normal`, the same of its digits from the first one on.
-struct Reading {
+struct NumberPrefix {
   Head head{};
   std::vector<int32_t> order, normal;
 
-  explicit Reading(size_t bounds) : order(bounds), normal(bounds) {}
+  explicit NumberPrefix(size_t bounds) : order(bounds), normal(bounds) {}
   void unpack(cdec::List state) {
     std::memcpy(&head, state.data(), sizeof head);
     std::copy_n(state.begin() + kHead, order.size(), order.begin());
@@ -67,11 +67,11 @@ class Spelling : public cdec::Subsets {
     lists.intern(packed_);
   }
 
-  Phase phase(int64_t state) { return reading(state).head.phase; }
+  Phase phase(int64_t state) { return prefix_of(state).head.phase; }
 
   // Whether a number may end here, without an exponent.
   bool is_end(int64_t state) {
-    Reading &number = reading(state);
+    NumberPrefix &number = prefix_of(state);
     const Phase phase = number.head.phase;
     if (phase != Phase::kNaught && phase != Phase::kWhole)
       return phase == Phase::kFraction && is_in(number, 1);
@@ -81,7 +81,7 @@ class Spelling : public cdec::Subsets {
 
   // Which exponents from -far to far may follow the letter that a state ends with.
   void exponents(int64_t state, uint8_t *found) {
-    const Reading &number = reading(state);
+    const NumberPrefix &number = prefix_of(state);
     const Head &head = number.head;
     std::vector<int32_t> order(number.order);
     int32_t digits = head.last;
@@ -114,7 +114,7 @@ class Spelling : public cdec::Subsets {
   }
 
   // Reads a symbol; says whether a number may go on so.
-  bool read(Reading &number, int symbol) const {
+  bool read(NumberPrefix &number, int symbol) const {
     Head &head = number.head;
     const Phase phase = head.phase;
     const bool is_whole = phase == Phase::kNaught || phase == Phase::kWhole;
@@ -129,7 +129,7 @@ class Spelling : public cdec::Subsets {
     return true;
   }
 
-  bool read_digit(Reading &number, int digit) const {
+  bool read_digit(NumberPrefix &number, int digit) const {
     switch (number.head.phase) {
       case Phase::kStart:
       case Phase::kMinus:
@@ -148,7 +148,7 @@ class Spelling : public cdec::Subsets {
   }
 
   // Reads the first digit.
-  void begin(Reading &number, int digit) const {
+  void begin(NumberPrefix &number, int digit) const {
     Head &head = number.head;
     head.phase = digit ? Phase::kWhole : Phase::kNaught;
     head.has_zeros = digit == 0;
@@ -165,7 +165,7 @@ class Spelling : public cdec::Subsets {
   }
 
   // Reads a further digit before the point.
-  void grow(Reading &number, int digit) const {
+  void grow(NumberPrefix &number, int digit) const {
     Head &head = number.head;
     head.count = static_cast<int32_t>(std::min<int64_t>(head.count + 1, sizes_.longest + 1));
     head.digits = answers_.following[head.digits][digit];
@@ -180,7 +180,7 @@ class Spelling : public cdec::Subsets {
   }
 
   // Reads a digit behind the point.
-  void deepen(Reading &number, int digit) const {
+  void deepen(NumberPrefix &number, int digit) const {
     Head &head = number.head;
     const int32_t at = head.count;
     bool is_told = true;
@@ -203,7 +203,7 @@ class Spelling : public cdec::Subsets {
     head.has_zeros = head.has_zeros && digit == 0;
   }
 
-  void deepen_normal(Reading &number, int digit) const {
+  void deepen_normal(NumberPrefix &number, int digit) const {
     Head &head = number.head;
     const int32_t at = head.count;
     if (at >= sizes_.mantissa || (digit && at >= sizes_.depth)) return number.end_normal();
@@ -214,7 +214,7 @@ class Spelling : public cdec::Subsets {
   }
 
   // Reads the point, or the end of a number without one: fewer digits are a smaller number.
-  void close(Reading &number) const {
+  void close(NumberPrefix &number) const {
     Head &head = number.head;
     for (int64_t b = 0; b < count(head); ++b)
       if (head.count < bounds_.whole[first(head) + b][1]) number.order[b] = -1;
@@ -223,7 +223,7 @@ class Spelling : public cdec::Subsets {
   }
 
   // Reads the letter of an exponent, keeps what matters of the digits; says whether it may stand.
-  bool raise(Reading &number) const {
+  bool raise(NumberPrefix &number) const {
     const Head old = number.head;
     const int64_t digits = old.phase == Phase::kWhole ? 1 : old.count + 1;
     const std::vector<int32_t> normal = number.normal;
@@ -243,7 +243,7 @@ class Spelling : public cdec::Subsets {
   }
 
   // Whether a number without exponent is in, with its last digit read.
-  bool is_in(Reading &number, int which) const {
+  bool is_in(NumberPrefix &number, int which) const {
     const Head &head = number.head;
     if (head.has_zeros) return answers_.zero[which];
     for (int64_t b = 0; b < count(head); ++b)
@@ -272,7 +272,7 @@ class Spelling : public cdec::Subsets {
   int64_t first(const Head &head) const { return bounds_.sides[head.side]; }
   int64_t count(const Head &head) const { return bounds_.sides[head.side + 1] - first(head); }
 
-  Reading &reading(int64_t state) {
+  NumberPrefix &prefix_of(int64_t state) {
     now_.unpack(lists[state]);
     return now_;
   }
@@ -280,8 +280,8 @@ class Spelling : public cdec::Subsets {
   const cdec_bounds &bounds_;
   const cdec_answers &answers_;
   const cdec_sizes &sizes_;
-  const Reading start_;
-  Reading now_;
+  const NumberPrefix start_;
+  NumberPrefix now_;
   std::vector<int32_t> packed_;
 };
 

@@ -13,6 +13,13 @@ inline int64_t mixed(int64_t key) {
   return static_cast<int64_t>(product ^ (product >> 31));
 }
 
+// Two halves of a key or value.
+inline int64_t pack(int64_t high, int64_t low) {
+  return static_cast<int64_t>(static_cast<uint64_t>(high) << 32 | static_cast<uint32_t>(low));
+}
+inline int64_t high_half(int64_t packed) { return packed >> 32; }
+inline int32_t low_half(int64_t packed) { return static_cast<int32_t>(packed); }
+
 // A hash as a key that a table can hold, and the key to try where another thing has that one.
 inline int64_t usable(int64_t key) { return key == -1 ? 0 : key; }
 inline int64_t next_key(int64_t key) { return usable(mixed(key ^ 1)); }
@@ -57,7 +64,7 @@ class Table {
   }
 
   // Begins to load what `find` of a key will look at.
-  void expect(int64_t key) const { __builtin_prefetch(&entries_[mixed(key) & mask()]); }
+  void prefetch(int64_t key) const { __builtin_prefetch(&entries_[mixed(key) & mask()]); }
 
   void set(int64_t key, int64_t value) {
     Entry *entry = &entries_[place(key)];

@@ -4,14 +4,14 @@ namespace cdec::grammars {
 
 Memos::Memos(Engine &engine)
     : parser(engine.grammar, engine.memory, engine.stacks, engine.indents, engine.work),
-      reader(engine.grammar, engine.stacks, engine.indents, parser),
+      recogniser(engine.grammar, engine.stacks, engine.indents, parser),
       lists(engine.stored, &engine.memory.memos),
       partial(engine.grammar, engine.memory, engine.stacks, engine.indents, parser, lists,
               engine.work),
       automaton(engine.grammar, engine.memory, engine.tree_state, engine.trees, engine.stacks,
-                engine.indents, reader, lists, partial, engine.work, engine.misses),
+                engine.indents, recogniser, lists, partial, engine.work, engine.misses),
       masks(engine.grammar, engine.memory, engine.settings.at_once, engine.trees, engine.stacks,
-            engine.indents, parser, reader, automaton, engine.work) {}
+            engine.indents, parser, recogniser, automaton, engine.work) {}
 
 Engine::Engine(const cdec_grammar &columns, const cdec_grammar_settings &given, cdec_i32 tree_state,
                cdec_i64 loop_state, cdec_i64 end_ids)

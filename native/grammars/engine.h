@@ -25,7 +25,7 @@ class Engine;
 struct Memos {
   explicit Memos(Engine &engine);
   Parser parser;
-  Reader reader;
+  Recogniser recogniser;
   MaskLists lists;
   PartialParser partial;
   MaskAutomaton automaton;

@@ -51,11 +51,11 @@ void Level::grow() {
 Stack Parser::shift_general(Stack stack, int64_t terminal, bool builds, bool is_partial) {
   const int64_t key = pack(stack, terminal << 1 | builds);
   bool can_shift = false;
-  for (int64_t at = begin_or_go_on(stack, key, can_shift); at < level_.size(); ++at) {
+  for (int64_t at = begin_or_resume(stack, key, can_shift); at < level_.size(); ++at) {
     if (is_partial) {
       work_.stop();
     } else if (work_.is_due()) {
-      remember(key, at, can_shift);
+      save_level(key, at, can_shift);
       work_.pause();
     }
     const bool shifts = reduce_edge(level_[at], terminal, builds);
@@ -66,7 +66,7 @@ Stack Parser::shift_general(Stack stack, int64_t terminal, bool builds, bool is_
 }
 
 // The first edge to look at; `can_shift` tells whether some before it could be shifted.
-int64_t Parser::begin_or_go_on(Stack stack, int64_t key, bool &can_shift) {
+int64_t Parser::begin_or_resume(Stack stack, int64_t key, bool &can_shift) {
   if (paused->level && paused->key == key) {
     level_ = std::move(*paused->level);
     paused->level.reset();
@@ -81,7 +81,7 @@ int64_t Parser::begin_or_go_on(Stack stack, int64_t key, bool &can_shift) {
   return 0;
 }
 
-void Parser::remember(int64_t key, int64_t at, bool can_shift) {
+void Parser::save_level(int64_t key, int64_t at, bool can_shift) {
   paused->level.emplace(std::move(level_));
   paused->key = key, paused->at = at, paused->can_shift = can_shift;
   level_ = Level(grammar_.lr_states, &memory_);
@@ -119,7 +119,7 @@ void Parser::reduce(int64_t rule, Stack below) {
     next_.clear();
     for (const Stack here : frontier_) {
       if (stacks_[here].state == grammar_.lr_states) {
-        suspended.push_back(suspension(nonterminal, left));
+        deferred.push_back(deferred_reduction(nonterminal, left));
         continue;
       }
       const Stack under = stacks_[here].below;
@@ -133,19 +133,20 @@ void Parser::reduce(int64_t rule, Stack below) {
     frontier_.swap(next_);
     work_.spend(static_cast<int64_t>(frontier_.size()));
   }
-  go_on(nonterminal);
+  add_gotos(nonterminal);
 }
 
-// Adds the edges of a nonterminal above the frontier; above the hole it must wait.
-void Parser::go_on(int64_t nonterminal) {
+// Adds the edges of a nonterminal above the frontier; above the unknown suffix it is
+// deferred.
+void Parser::add_gotos(int64_t nonterminal) {
   const size_t count = frontier_.size();
   work_.edges += static_cast<int64_t>(count);
   work_.spend(1 + static_cast<int64_t>(count));
   targets_.clear();
   for (const Stack base : frontier_) {
-    const bool is_hole = stacks_[base].state == grammar_.lr_states;
-    if (is_hole) suspended.push_back(suspension(nonterminal, 0));
-    targets_.push_back(is_hole ? -1 : grammar_.goto_state(stacks_[base].state, nonterminal));
+    const bool is_unknown = stacks_[base].state == grammar_.lr_states;
+    if (is_unknown) deferred.push_back(deferred_reduction(nonterminal, 0));
+    targets_.push_back(is_unknown ? -1 : grammar_.goto_state(stacks_[base].state, nonterminal));
   }
   int64_t groups = 0;
   for (size_t first = 0; first < count; ++first) {

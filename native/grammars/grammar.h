@@ -6,6 +6,7 @@
 #include <span>
 
 #include "cdec_native.h"
+#include "table.h"
 
 namespace cdec::grammars {
 
@@ -28,13 +29,6 @@ inline int64_t place_of(const cdec_i32 &keys, Range range, int64_t key) {
   const int32_t *found = std::lower_bound(keys.at + range.begin, end, key);
   return found != end && *found == key ? found - keys.at : -1;
 }
-
-// Two halves of a key or value.
-inline int64_t pack(int64_t high, int64_t low) {
-  return static_cast<int64_t>(static_cast<uint64_t>(high) << 32 | static_cast<uint32_t>(low));
-}
-inline int64_t high_half(int64_t packed) { return packed >> 32; }
-inline int32_t low_half(int64_t packed) { return static_cast<int32_t>(packed); }
 
 class Grammar {
  public:

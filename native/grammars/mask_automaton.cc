@@ -3,15 +3,15 @@
 namespace cdec::grammars {
 
 int64_t MaskAutomaton::root_of(int64_t number) const {
-  if (is_before(number)) return number;
-  const int64_t root = lists_.head(number) >> 2;
+  if (is_initial(number)) return number;
+  const int64_t root = lists_.tag(number) >> 2;
   return lists_.holds(root) ? root : 0;
 }
 
 // The tree of a list, or of a root; 0 where an artifact is damaged.
 int64_t MaskAutomaton::tree_of(int64_t number) const {
   while (lists_.length(number) >= 0) {
-    const int64_t above = lists_.head(number) >> 2;
+    const int64_t above = lists_.tag(number) >> 2;
     if (above < 0 || above >= number) return 0;
     number = above;
   }
@@ -28,11 +28,11 @@ int64_t MaskAutomaton::stored_step(int64_t state, int64_t lr_state) const {
   return grammar_.trees <= after && after < lists_.stored_end() ? after : -1;
 }
 
-// What waits for this LR state goes on, the rest waits for one less. O(suspensions of the state) if
-// what waits was met above the same gotos before.
+// What waits for this LR state goes on, the rest waits for one less. O(deferred reductions of the
+// state) if what waits was met above the same gotos before.
 int64_t MaskAutomaton::compute_step(int64_t state, int64_t lr_state) {
   const int64_t following =
-      is_before(state) ? evaluate(state, lr_state) : step_later(state, lr_state);
+      is_initial(state) ? evaluate(state, lr_state) : step_after_others(state, lr_state);
   ++misses_;
   steps_.set(pack(state, lr_state), following);
   work_.spend(1 + lists_.length(state));
@@ -40,67 +40,67 @@ int64_t MaskAutomaton::compute_step(int64_t state, int64_t lr_state) {
   return following;
 }
 
-// A step of a state after others.
-int64_t MaskAutomaton::step_later(int64_t state, int64_t lr_state) {
+// A step of a state that is not initial.
+int64_t MaskAutomaton::step_after_others(int64_t state, int64_t lr_state) {
   below_.clear();
   ready_.clear();
-  sort_out(state);
+  split_deferred(state);
   int64_t allowed = lists_.named(state, 0);
   for (size_t at = 0; at < ready_.size(); ++at) {
-    const auto [suspension, waiting] = ready_[at];
-    const int64_t target = grammar_.goto_state(lr_state, high_half(suspension));
+    const auto [reduction, pending] = ready_[at];
+    const int64_t target = grammar_.goto_state(lr_state, high_half(reduction));
     if (target < 0) continue;
-    const int64_t found = evaluate(waiting, target);
+    const int64_t found = evaluate(pending, target);
     allowed = lists_.either(allowed, lists_.named(found, 0));
-    sort_out(found);
+    split_deferred(found);
   }
   // subtle: nothing lies below the first LR state, so nothing is worth waiting for.
   if (lr_state == 0) below_.clear();
   return state_of(root_of(state), allowed, below_);
 }
 
-// Tells what goes on above the LR state that is read from what waits for those below it.
-void MaskAutomaton::sort_out(int64_t state) {
+// Tells reductions that end at the LR state that is read from those that pop further.
+void MaskAutomaton::split_deferred(int64_t state) {
   for (int64_t i = 1; i < lists_.length(state); i += 2) {
-    const int64_t suspension = lists_.item(state, i);
-    const Pair pair{suspension, lists_.named(state, i + 1)};
-    if (low_half(suspension) != 0)
-      below_.emplace_back(suspension - 1, pair.second);
+    const int64_t reduction = lists_.item(state, i);
+    const Pair pair{reduction, lists_.named(state, i + 1)};
+    if (low_half(reduction) != 0)
+      below_.emplace_back(reduction - 1, pair.second);
     else if (std::ranges::find(ready_, pair) == ready_.end())
       ready_.push_back(pair);
   }
 }
 
-// The state of what is allowed and of pairs (suspension, list that waits).
-int64_t MaskAutomaton::state_of(int64_t root, int64_t allowed, std::vector<Pair> &waiting) {
-  std::ranges::sort(waiting);
+// The state of what is allowed and of pairs (deferred reduction, list of pending items).
+int64_t MaskAutomaton::state_of(int64_t root, int64_t allowed, std::vector<Pair> &pending) {
+  std::ranges::sort(pending);
   size_t kept = 0;
-  for (size_t i = 0; i < waiting.size();) {
-    auto [suspension, list] = waiting[i];
-    for (++i; i < waiting.size() && waiting[i].first == suspension; ++i)
-      list = lists_.merge(list, waiting[i].second);
+  for (size_t i = 0; i < pending.size();) {
+    auto [reduction, list] = pending[i];
+    for (++i; i < pending.size() && pending[i].first == reduction; ++i)
+      list = lists_.merge(list, pending[i].second);
     list = without(list, allowed);
-    if (lists_.length(list) > 0) waiting[kept++] = {suspension, list};
+    if (lists_.length(list) > 0) pending[kept++] = {reduction, list};
   }
   lists_.begin(root << 2 | kState);
   lists_.append(allowed);
   for (size_t i = 0; i < kept; ++i) {
-    lists_.append(waiting[i].first);
-    lists_.append(waiting[i].second);
+    lists_.append(pending[i].first);
+    lists_.append(pending[i].second);
   }
   return lists_.end();
 }
 
-// A list that waits without items of what is allowed. O(1) if done before.
-int64_t MaskAutomaton::without(int64_t waiting, int64_t allowed) {
-  const int64_t known = lists_.known_of(waiting, allowed);
+// Pending items without those of what is allowed. O(1) if done before.
+int64_t MaskAutomaton::without(int64_t pending, int64_t allowed) {
+  const int64_t known = lists_.known_of(pending, allowed);
   if (known != Table::kAbsent) return known;
-  const int64_t root = root_of(waiting);
+  const int64_t root = root_of(pending);
   const Tree tree = trees_[tree_of(root)];
   trees_.link(tree);
   const auto bits = lists_.items(allowed);
-  lists_.begin(root << 2 | kWaiting);
-  for (const int64_t packed : lists_.items(waiting)) {
+  lists_.begin(root << 2 | kPending);
+  for (const int64_t packed : lists_.items(pending)) {
     const int64_t branch = high_half(packed) - tree.nodes.size();
     const int64_t token = branch - tree.branches.size();
     int64_t number = -1;
@@ -112,7 +112,7 @@ int64_t MaskAutomaton::without(int64_t waiting, int64_t allowed) {
     if (!is_known || (bits[number >> 6] >> (number & 63) & 1) == 0) lists_.append(packed);
   }
   const int64_t result = lists_.end();
-  lists_.note(waiting, allowed, result);
+  lists_.note(pending, allowed, result);
   return result;
 }
 
@@ -132,11 +132,11 @@ MaskStore::Row MaskAutomaton::row_of(const MaskStore &store, int64_t state) cons
   return row;
 }
 
-int64_t MaskAutomaton::first(int64_t at, int64_t tree, Stack stack) {
+int64_t MaskAutomaton::initial_state(int64_t at, int64_t tree, Stack stack) {
   const Stack blocks = indents_.blocks_of(stack);
   if (blocks < 0) return tree;
-  const int64_t known = heads_.find(pack(at, blocks));
-  return known != Table::kAbsent ? known : compute_head(at, blocks);
+  const int64_t known = initial_.find(pack(at, blocks));
+  return known != Table::kAbsent ? known : compute_initial(at, blocks);
 }
 
 }  // namespace cdec::grammars

@@ -1,28 +1,27 @@
-// What waits for the stack goes on above an LR state: from a tree's root, or after a reduction.
+// Pending items go on above an LR state: from a tree's root, or after a reduction.
 //
-// The work is done above the LR state alone, with the hole right below it, so that it is the same for
-// every state of the automaton and every stack.
+// The work is done above the LR state alone, with the unknown suffix right below it, so that it is
+// the same for every state of the automaton and every stack.
 #include "mask_automaton.h"
 
 namespace cdec::grammars {
 
-// The state of what a list that waits, or a first state, finds. O(path nodes and branches beneath
-// what waits).
-int64_t MaskAutomaton::compute_evaluated(int64_t waiting, int64_t lr_state) {
-  root_ = root_of(waiting);
+// The state of what pending items, or an initial state, find. O(path nodes and branches beneath them).
+int64_t MaskAutomaton::compute_evaluated(int64_t pending, int64_t lr_state) {
+  root_ = root_of(pending);
   tree_ = trees_[tree_of(root_)];
   trees_.link(tree_);
   load_effects();
   found_.clear();
   open_.clear();
   allowed_.assign((tree_.allowed_count() + 63) >> 6, 0);
-  const Stack stack = stacks_.vertex(lr_state, partial_.hole());
-  if (is_before(waiting)) {
+  const Stack stack = stacks_.vertex(lr_state, partial_.unknown_suffix());
+  if (is_initial(pending)) {
     visit(trees_.first_branch(tree_.number), trees_.first_node(tree_.number), stack);
     read_tokens(stack);
   } else {
-    for (int64_t i = 0; i < lists_.length(waiting); ++i) {
-      const int64_t packed = lists_.item(waiting, i);
+    for (int64_t i = 0; i < lists_.length(pending); ++i) {
+      const int64_t packed = lists_.item(pending, i);
       resume(high_half(packed), int64_t{low_half(packed)} - 1, stack);
     }
   }
@@ -32,7 +31,7 @@ int64_t MaskAutomaton::compute_evaluated(int64_t waiting, int64_t lr_state) {
     visit(trees_.branch_beneath(node), trees_.node_beneath(node), above);
   }
   const int64_t result = found_state();
-  evaluated_.set(pack(waiting, lr_state), result);
+  evaluated_.set(pack(pending, lr_state), result);
   work_.spend(1 + 2 * static_cast<int64_t>(found_.size()));
   work_.pause();
   return result;
@@ -46,10 +45,10 @@ int64_t MaskAutomaton::found_state() {
   found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
   size_t kept = 0;
   for (size_t i = 0; i < found_.size();) {
-    const int64_t suspension = found_[i].first;
-    lists_.begin(root_ << 2 | kWaiting);
-    for (; i < found_.size() && found_[i].first == suspension; ++i) lists_.append(found_[i].second);
-    found_[kept++] = {suspension, lists_.end()};
+    const int64_t reduction = found_[i].first;
+    lists_.begin(root_ << 2 | kPending);
+    for (; i < found_.size() && found_[i].first == reduction; ++i) lists_.append(found_[i].second);
+    found_[kept++] = {reduction, lists_.end()};
   }
   found_.resize(kept);
   return state_of(root_, allowed, found_);
@@ -71,7 +70,7 @@ void MaskAutomaton::try_branch(int64_t branch, int64_t row, Stack stack) {
   const int64_t group = trees_.group_of(branch) - tree_.groups.begin;
   if (group < 0 || is_allowed(group)) return;
   if (grammar_.columns.branch_depth[branch] > grammar_.lookahead) return;
-  if (row < 0 || takes_row(stack, row, tree_.item_of_branch(branch))) allow(group);
+  if (row < 0 || can_shift_row(stack, row, tree_.item_of_branch(branch))) allow(group);
 }
 
 // Shifts a node's terminal, or what an indenter makes of it, or lets it wait. What lies beneath the
@@ -90,25 +89,25 @@ void MaskAutomaton::try_node(int64_t node, int64_t code, Stack stack) {
     const bool is_plain = effect < 0;
     const PartialOutcome outcome =
         partial_.shift(stack, is_plain ? terminal : indents_.symbol(effect));
-    wait(outcome.waiting, item, is_plain ? -1 : as_row(effect));
+    defer(outcome.deferred, item, is_plain ? -1 : as_row(effect));
     stack = outcome.stack;
     effect = is_plain ? 0 : rest_of(effect);
   }
   if (stack != kFail) open(stack);
 }
 
-void MaskAutomaton::wait(int64_t suspensions, int64_t item, int64_t row) {
-  for (int64_t i = 0; i < lists_.length(suspensions); ++i)
-    found_.emplace_back(lists_.item(suspensions, i), pack(item, row + 1));
+void MaskAutomaton::defer(int64_t reductions, int64_t item, int64_t row) {
+  for (int64_t i = 0; i < lists_.length(reductions); ++i)
+    found_.emplace_back(lists_.item(reductions, i), pack(item, row + 1));
 }
 
 // Whether a partial stack takes a live row; if not, notes what of it waits.
-bool MaskAutomaton::takes_row(Stack stack, int64_t row, int64_t item) {
+bool MaskAutomaton::can_shift_row(Stack stack, int64_t row, int64_t item) {
   const PartialOutcome outcome = partial_.shift_any(stack, row);
   if (outcome.stack != kFail) return true;
-  for (int64_t i = 0; i + 1 < lists_.length(outcome.waiting); i += 2)
-    found_.emplace_back(lists_.item(outcome.waiting, i),
-                        pack(item, lists_.item(outcome.waiting, i + 1) + 1));
+  for (int64_t i = 0; i + 1 < lists_.length(outcome.deferred); i += 2)
+    found_.emplace_back(lists_.item(outcome.deferred, i),
+                        pack(item, lists_.item(outcome.deferred, i + 1) + 1));
   return false;
 }
 
@@ -134,7 +133,7 @@ void MaskAutomaton::resume(int64_t item, int64_t row, Stack stack) {
   }
 }
 
-// Writes down the effects of the head at work; kPlain: what the tree says.
+// Writes down the effects of the initial state at work; kPlain: what the tree says.
 void MaskAutomaton::load_effects() {
   if (root_ < grammar_.trees || root_ == loaded_) return;
   effects_.assign(tree_.item_of_token(0), kPlain);

@@ -16,29 +16,29 @@ int64_t StoredLists::find(std::span<const int64_t> list) {
   return -1;
 }
 
-int64_t MaskLists::merge(int64_t a, int64_t b) {
+template <class Union>
+int64_t MaskLists::unite(int64_t a, int64_t b, int64_t kind, Union &&append_union) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);
   const int64_t known = known_of(a, b);
   if (known != Table::kAbsent) return known;
-  begin(head_or(a, kWaiting));
-  std::ranges::set_union(items(a), items(b), std::back_inserter(written));
+  begin(length(a) < 0 ? kind : tag(a));
+  append_union(items(a), items(b));
   const int64_t result = end();
   note(a, b, result);
   return result;
 }
 
+int64_t MaskLists::merge(int64_t a, int64_t b) {
+  return unite(a, b, kPending, [this](auto first, auto second) {
+    std::ranges::set_union(first, second, std::back_inserter(written));
+  });
+}
+
 int64_t MaskLists::either(int64_t a, int64_t b) {
-  if (a == b) return a;
-  if (a > b) std::swap(a, b);
-  const int64_t known = known_of(a, b);
-  if (known != Table::kAbsent) return known;
-  const auto first = items(a), second = items(b);
-  begin(head_or(a, kAllowed));
-  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) append(first[i] | second[i]);
-  const int64_t result = end();
-  note(a, b, result);
-  return result;
+  return unite(a, b, kAllowed, [this](auto first, auto second) {
+    for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) append(first[i] | second[i]);
+  });
 }
 
 }  // namespace cdec::grammars

@@ -1,6 +1,6 @@
 // Lists of integers, each stored once, of which the automaton of masks is made.
 //
-// Equal lists have equal numbers. The first item of a list, its *head*, says what it holds, a negative
+// Equal lists have equal numbers. The first item of a list, its *tag*, says what it holds, a negative
 // kind or `kind | root << 2`; the others are counted from 0. The first lists, one a tree, are empty;
 // behind them stand those of the artifact, which are found by an index made at the first new list.
 #pragma once
@@ -11,12 +11,12 @@
 
 namespace cdec::grammars {
 
-// Kinds of lists without a root: suspended reductions; (suspension, row) pairs that ask whether a
-// row's terminals can be shifted; terminals of a part of a live row.
-constexpr int64_t kSuspensions = -1, kQuestions = -2, kPart = -3;
-// Kinds of lists of a root: what is allowed, as bits; items that wait; a state; the beginning of an
-// automaton above open blocks.
-enum Kind { kAllowed, kWaiting, kState, kHead };
+// Kinds of lists without a root: deferred reductions; deferred checks, (reduction, row) pairs that ask
+// whether a row's terminals can be shifted; terminals of a part of a live row.
+constexpr int64_t kDeferredReductions = -1, kDeferredChecks = -2, kPart = -3;
+// Kinds of lists of a root: what is allowed, as bits; pending items; a state; an initial state above
+// open blocks.
+enum Kind { kAllowed, kPending, kState, kInitial };
 
 using Pair = std::pair<int64_t, int64_t>;
 
@@ -37,7 +37,6 @@ class StoredLists {
   int64_t find(std::span<const int64_t> list);
 
  private:
-
   const cdec_grammar &columns_;
   const int64_t first_, count_;
   int64_t indexed_ = 0;
@@ -50,7 +49,7 @@ class MaskLists {
       : stored_(stored), made_(memory), merged_(memory) {}
 
   // The list that is written.
-  void begin(int64_t head) { written.assign(1, head); }
+  void begin(int64_t tag) { written.assign(1, tag); }
   void append(int64_t item) { written.push_back(item); }
   // The number of the list that was written, new or known.
   int64_t end() {
@@ -63,7 +62,7 @@ class MaskLists {
   // The first number behind those of the artifact; 0 if it has none.
   int64_t stored_end() const { return stored_.end() > stored_.first() ? stored_.end() : 0; }
   bool holds(int64_t number) const { return 0 <= number && number < size(); }
-  // A list with its head; nothing of one of the first.
+  // A list with its tag; nothing of one of the first.
   // subtle: valid until the next `end`.
   std::span<const int64_t> whole(int64_t number) const {
     return number < stored_.end() ? stored_[number] : made_[number - stored_.end()];
@@ -72,7 +71,7 @@ class MaskLists {
     const auto list = whole(number);
     return list.empty() ? list : list.subspan(1);
   }
-  int64_t head(int64_t number) const { return whole(number)[0]; }
+  int64_t tag(int64_t number) const { return whole(number)[0]; }
   // How many items a list has; -1 for one of the first.
   int64_t length(int64_t number) const { return static_cast<int64_t>(whole(number).size()) - 1; }
   int64_t item(int64_t number, int64_t i) const { return whole(number)[1 + i]; }
@@ -95,9 +94,8 @@ class MaskLists {
   const Lists<int64_t> &made() const { return made_; }
 
  private:
-  int64_t head_or(int64_t number, int64_t kind) const {
-    return length(number) < 0 ? kind : head(number);
-  }
+  template <class Union>
+  int64_t unite(int64_t a, int64_t b, int64_t kind, Union &&append_union);
 
   StoredLists &stored_;
   Lists<int64_t> made_;

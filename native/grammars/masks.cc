@@ -2,19 +2,19 @@
 
 namespace cdec::grammars {
 
-int64_t Masks::of(std::span<const Reading> readings) {
+int64_t Masks::of(std::span<const Configuration> configurations) {
   int64_t mask = -1;
-  for (size_t i = readings.size(); i-- > 0;) {
-    int64_t at = readings[i].at;
+  for (size_t i = configurations.size(); i-- > 0;) {
+    int64_t at = configurations[i].at;
     if (grammar_.is_start(at)) at -= grammar_.scanner_states;
-    const int64_t own = of_reading(at, readings[i].stack);
+    const int64_t own = of_configuration(at, configurations[i].stack);
     const int64_t taken = grammar_.columns.tree_taken[grammar_.tree_of_state(at)];
     mask = mask < 0 ? own : store.join(own, taken, mask);
   }
   return mask;
 }
 
-int64_t Masks::of_reading(int64_t at, Stack stack) {
+int64_t Masks::of_configuration(int64_t at, Stack stack) {
   if (automaton_.reads_tokens()) return read_or_step(at, stack);
   const int64_t tree = grammar_.tree_of_state(at);
   const int64_t mask = read(at, tree, stack);
@@ -23,8 +23,9 @@ int64_t Masks::of_reading(int64_t at, Stack stack) {
 }
 
 int64_t Masks::read(int64_t at, int64_t tree, Stack stack) {
-  const int64_t mask = follow(automaton_.first(at, tree, stack), indents_.parser_stack(stack));
-  return mask != kOpen ? mask : run(left_);
+  const int64_t mask =
+      follow(automaton_.initial_state(at, tree, stack), indents_.parser_stack(stack));
+  return mask != kUnfinished ? mask : run(remainder_);
 }
 
 // For every segmentation: a mask is stepped where the stack forks into very many, and where the
@@ -37,21 +38,22 @@ int64_t Masks::read_or_step(int64_t at, Stack stack) {
   try {
     const Work::Limit limit(work_, kWork);
     const int64_t mask = follow(grammar_.tree_of_state(at), stack);
-    if (mask != kOpen) return mask;
-    if (stacks_.count(left_.stack) <= kWide) return run(left_);
+    if (mask != kUnfinished) return mask;
+    if (stacks_.count(remainder_.stack) <= kWide) return run(remainder_);
   } catch (const Stopped &) {
     if (work_.is_over()) throw;
   }
   return stepped(at, stack);
 }
 
-// Reads a stack; kOpen where it forks, or has more LR states that matter than are read at once.
+// Reads a stack; kUnfinished where it forks, or has more LR states that matter than are read at
+// once.
 int64_t Masks::follow(int64_t state, Stack stack) {
   for (int64_t left = at_once_; stack != kNone && !automaton_.is_final(state); --left) {
     if (stack < 0 || left == 0) {
       const int64_t known = runs_.find(pack(state, stack));
-      left_ = {state, stack};
-      return known != Table::kAbsent ? known : kOpen;
+      remainder_ = {state, stack};
+      return known != Table::kAbsent ? known : kUnfinished;
     }
     state = automaton_.step(state, stacks_[stack].state);
     stack = stacks_[stack].below;
@@ -61,14 +63,14 @@ int64_t Masks::follow(int64_t state, Stack stack) {
 
 // The mask of a state and what is left of a stack, noted. Pairs that wait for others stand in a list,
 // so that deep stacks need no recursion.
-int64_t Masks::run(Left left) {
-  open_.assign(1, left);
-  int64_t mask = kOpen;
+int64_t Masks::run(Remainder rest) {
+  open_.assign(1, rest);
+  int64_t mask = kUnfinished;
   while (!open_.empty()) {
     const size_t top = open_.size() - 1;
-    const Left here = open_[top];
+    const Remainder here = open_[top];
     mask = union_of_ways(here);
-    if (mask == kOpen) continue;
+    if (mask == kUnfinished) continue;
     runs_.set(pack(here.state, here.stack), mask);
     open_.resize(top);
     work_.spend(1 + stacks_.count(here.stack));
@@ -77,22 +79,23 @@ int64_t Masks::run(Left left) {
   return mask;
 }
 
-// Reads a stack along all its ways; kOpen if one of them waits for a pair that was put on the list.
-int64_t Masks::union_of_ways(Left left) {
-  if (stacks_.count(left.stack) == 0) return of_state(left.state);
+// Reads a stack along all its ways; kUnfinished if one of them waits for a pair that was put on the
+// list.
+int64_t Masks::union_of_ways(Remainder rest) {
+  if (stacks_.count(rest.stack) == 0) return of_state(rest.state);
   int64_t mask = -1;
   bool is_open = false;
-  for (int64_t i = 0; i < stacks_.count(left.stack); ++i) {
-    const Vertex top = stacks_[stacks_.member(left.stack, i)];
-    const int64_t own = follow(automaton_.step(left.state, top.state), top.below);
-    if (own == kOpen) {
+  for (int64_t i = 0; i < stacks_.count(rest.stack); ++i) {
+    const Vertex top = stacks_[stacks_.member(rest.stack, i)];
+    const int64_t own = follow(automaton_.step(rest.state, top.state), top.below);
+    if (own == kUnfinished) {
       is_open = true;
-      open_.push_back(left_);
+      open_.push_back(remainder_);
     } else {
       mask = mask < 0 ? own : store.join(mask, -1, own);
     }
   }
-  return is_open ? kOpen : mask;
+  return is_open ? kUnfinished : mask;
 }
 
 // The mask of what a state allows whatever lies below: computed at the first call, since most states
@@ -124,13 +127,13 @@ void Masks::step(PausedRow &work, int64_t at, Stack stack) {
   const Tree tree = trees_[grammar_.tree_of_state(at)];
   const int64_t groups = automaton_.reads_tokens() ? tree.groups.size() : 0;
   const Trial trial(stacks_, work_, parser_.paused);
-  Walk walk;
+  LastToken last;
   for (int64_t &i = work.done; i < groups + tree.tokens.size(); ++i) {
     if (i < groups) {
       step_group(work.row, tree.groups.begin + i, at, stack);
     } else {
       const int64_t token = grammar_.columns.verify_tokens[tree.tokens.begin + i - groups];
-      step_token(work.row, token, at, stack, walk);
+      step_token(work.row, token, at, stack, last);
     }
     if (!work_.is_due()) continue;
     ++i;
@@ -141,33 +144,35 @@ void Masks::step(PausedRow &work, int64_t at, Stack stack) {
 // Adds a group by stepping one of its tokens: all of it fare alike.
 void Masks::step_group(MaskStore::Row &row, int64_t group, int64_t at, Stack stack) {
   const auto text = grammar_.text_of(store.one_of(group));
-  reader_.begin(at, stack);
-  if (reader_.allows(text)) store.add_group(row, group);
+  recogniser_.begin(at, stack);
+  if (recogniser_.allows(text)) store.add_group(row, group);
   work_.spend(static_cast<int64_t>(text.size()));
 }
 
 // Adds a token if it is allowed. One that continues the one before it, as rows of dashes do, continues
-// its readings.
-void Masks::step_token(MaskStore::Row &row, int64_t token, int64_t at, Stack stack, Walk &walk) {
+// its configurations.
+void Masks::step_token(MaskStore::Row &row, int64_t token, int64_t at, Stack stack,
+                       LastToken &last) {
   const auto text = grammar_.text_of(token);
   if (text.empty()) return;
-  if (!continues(walk, text)) {
-    reader_.begin(at, stack);
-    walk.done = 0;
+  if (!continues(last, text)) {
+    recogniser_.begin(at, stack);
+    last.done = 0;
   }
-  walk.text = text;
-  if (!reader_.readings.empty()) {
-    reader_.step_over(text.subspan(walk.done, text.size() - 1 - walk.done));
-    walk.done = text.size() - 1;
+  last.text = text;
+  if (!recogniser_.configurations.empty()) {
+    recogniser_.step_over(text.subspan(last.done, text.size() - 1 - last.done));
+    last.done = text.size() - 1;
   }
-  if (!reader_.readings.empty() && reader_.allows(text.subspan(walk.done))) store.add_token(row, token);
+  if (!recogniser_.configurations.empty() && recogniser_.allows(text.subspan(last.done)))
+    store.add_token(row, token);
   work_.spend(static_cast<int64_t>(text.size()));
 }
 
 // Not with a lookahead: what a token has ended so far is not kept between tokens.
-bool Masks::continues(const Walk &walk, std::span<const uint8_t> text) const {
-  return walk.done > 0 && walk.done < text.size() && grammar_.lookahead == Grammar::kUnlimited &&
-         std::ranges::equal(walk.text.first(walk.done), text.first(walk.done));
+bool Masks::continues(const LastToken &last, std::span<const uint8_t> text) const {
+  return last.done > 0 && last.done < text.size() && grammar_.lookahead == Grammar::kUnlimited &&
+         std::ranges::equal(last.text.first(last.done), text.first(last.done));
 }
 
 }  // namespace cdec::grammars

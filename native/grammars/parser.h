@@ -83,11 +83,14 @@ class Parser {
     return (known == Table::kAbsent ? compute_any(stack, row) : known) != kFail;
   }
 
-  // A reduction that popped past the hole of a partial stack: it goes on with its nonterminal once
-  // `left` more LR states and the one below them are known.
-  static int64_t suspension(int64_t nonterminal, int64_t left) { return pack(nonterminal, left); }
-  std::vector<int64_t> suspended;
-  // Shifts a terminal on a partial stack; what pops past the hole is suspended, nothing noted.
+  // A reduction that popped into the unknown suffix of a partial stack: it goes on with its
+  // nonterminal once `left` more LR states and the one below them are known.
+  static int64_t deferred_reduction(int64_t nonterminal, int64_t left) {
+    return pack(nonterminal, left);
+  }
+  std::vector<int64_t> deferred;
+  // Shifts a terminal on a partial stack; what pops into the unknown suffix is deferred, nothing
+  // noted.
   Stack shift_partial(Stack stack, int64_t terminal, bool builds);
 
   int64_t shift_count() const { return static_cast<int64_t>(shifts_.size()); }
@@ -112,11 +115,11 @@ class Parser {
   Stack push(Stack base, int64_t count, int64_t target);
 
   Stack shift_general(Stack stack, int64_t terminal, bool builds, bool is_partial);
-  int64_t begin_or_go_on(Stack stack, int64_t key, bool &can_shift);
-  void remember(int64_t key, int64_t at, bool can_shift);
+  int64_t begin_or_resume(Stack stack, int64_t key, bool &can_shift);
+  void save_level(int64_t key, int64_t at, bool can_shift);
   bool reduce_edge(Level::Edge edge, int64_t terminal, bool builds);
   void reduce(int64_t rule, Stack below);
-  void go_on(int64_t nonterminal);
+  void add_gotos(int64_t nonterminal);
   Stack shift_level(int64_t terminal);
   Stack below_of(std::span<const int64_t> edges);
 

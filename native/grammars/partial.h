@@ -1,8 +1,8 @@
 // Shifting on the top part of a stack whose rest is not known yet: what the automaton of masks asks.
 //
-// A *partial stack* ends in the hole: a vertex with an LR state of its own, which has no actions. A
-// reduction that pops past the hole is suspended (`Parser::suspension`). So a terminal's effect on any
-// stack is known from its top: it pops what it reads and pushes what it shifts.
+// A *partial stack* ends in the unknown suffix: a vertex with an LR state of its own, which has no
+// actions. A reduction that pops into it is deferred (`Parser::deferred_reduction`). So a terminal's
+// effect on any stack is known from its top: it pops what it reads and pushes what it shifts.
 #pragma once
 
 #include "mask_lists.h"
@@ -10,14 +10,14 @@
 
 namespace cdec::grammars {
 
-// The stack after a terminal, or whether a live row's terminals can be shifted; and what waits for
-// the stack below, a list of suspensions or questions (0: nothing). A row of a question from
+// The stack after a terminal, or whether a live row's terminals can be shifted; and what is deferred
+// until the stack below is known, a list of reductions or checks (0: nothing). A row of a check from
 // `live_rows` on is a part of a row: the list of that number less.
 struct PartialOutcome {
   Stack stack;
-  int64_t waiting;
+  int64_t deferred;
 
-  int64_t packed() const { return pack(stack, waiting); }
+  int64_t packed() const { return pack(stack, deferred); }
   static PartialOutcome from(int64_t packed) {
     return {static_cast<Stack>(high_half(packed)), packed & 0xFFFFFFFF};
   }
@@ -36,9 +36,9 @@ class PartialParser {
         outcomes_(&memory.memos) {}
 
   // The vertex below which nothing is known.
-  Stack hole() { return stacks_.vertex(grammar_.lr_states, kNone); }
+  Stack unknown_suffix() { return stacks_.vertex(grammar_.lr_states, kNone); }
   PartialOutcome shift(Stack stack, int64_t terminal);
-  // Whether a live row's terminals can be shifted: kShiftable, or kFail and questions.
+  // Whether a live row's terminals can be shifted: kShiftable, or kFail and deferred checks.
   PartialOutcome shift_any(Stack stack, int64_t row);
 
  private:
@@ -46,9 +46,9 @@ class PartialParser {
   PartialOutcome compute_any(Stack stack, int64_t row);
   Stack shift_effect(Stack stack, Effect effect);
   Stack try_terminal(Stack stack, int64_t terminal);
-  void await(int64_t suspensions, int64_t terminal);
-  int64_t suspensions();
-  int64_t questions();
+  void defer_checks(int64_t reductions, int64_t terminal);
+  int64_t deferred_reductions();
+  int64_t deferred_checks();
 
   const Grammar &grammar_;
   Stacks &stacks_;
@@ -57,7 +57,7 @@ class PartialParser {
   MaskLists &lists_;
   Work &work_;
   Table outcomes_;  // (stack, terminal), or (stack, terminals + live row) -> outcome
-  std::vector<Pair> waiting_;  // (suspension, terminal) of a row
+  std::vector<Pair> deferred_;  // (deferred reduction, terminal) of a row
 };
 
 }  // namespace cdec::grammars

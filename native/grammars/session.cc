@@ -1,4 +1,4 @@
-// Decoding states of a session: lists of readings, interned; their steps, masks and ends.
+// Decoding states of a session: lists of configurations, interned; their steps, masks and ends.
 #include "engine.h"
 
 using namespace cdec;
@@ -6,13 +6,17 @@ using namespace cdec::grammars;
 
 namespace cdec::grammars {
 
-bool operator==(const Reading &a, const Reading &b) { return a.at == b.at && a.stack == b.stack; }
-int64_t hash_of(const Reading &reading) { return mixed(pack(reading.at, reading.stack)); }
+bool operator==(const Configuration &a, const Configuration &b) {
+  return a.at == b.at && a.stack == b.stack;
+}
+int64_t hash_of(const Configuration &configuration) {
+  return mixed(pack(configuration.at, configuration.stack));
+}
 
 }  // namespace cdec::grammars
 
 // Steps of the automaton of masks that are looked up ahead.
-constexpr int64_t kAhead = 16;
+constexpr int64_t kPrefetch = 16;
 
 struct cdec_grammar_engine : Engine {
   using Engine::Engine;
@@ -29,7 +33,7 @@ struct cdec_grammar_session {
   }
 
   bool is_state(int64_t state) const { return states.holds(state); }
-  int64_t intern(const std::vector<Reading> &readings);
+  int64_t intern(const std::vector<Configuration> &configurations);
   void load(int64_t state);
   bool is_end(int64_t token) const { return contains(engine.end_ids, token); }
   bool may_end(int64_t state);
@@ -48,31 +52,31 @@ struct cdec_grammar_session {
   cdec_grammar_engine &engine;
   const int64_t words;       // of a mask
   const int64_t most_steps;  // places of the table of steps; a full one is emptied
-  Lists<Reading> states{std::pmr::new_delete_resource()};
+  Lists<Configuration> states{std::pmr::new_delete_resource()};
   std::vector<Known> known;
   Table steps{std::pmr::new_delete_resource()};  // (state, token) -> state
   Resumption resumption;
 };
 
-int64_t cdec_grammar_session::intern(const std::vector<Reading> &readings) {
-  if (readings.empty()) return CDEC_DEAD;
+int64_t cdec_grammar_session::intern(const std::vector<Configuration> &configurations) {
+  if (configurations.empty()) return CDEC_DEAD;
   known.resize(std::max<size_t>(known.size(), states.size() + 1));
-  return states.intern(readings);
+  return states.intern(configurations);
 }
 
 void cdec_grammar_session::load(int64_t state) {
-  const auto readings = states[state];
-  engine.memos->reader.readings.assign(readings.begin(), readings.end());
+  const auto configurations = states[state];
+  engine.memos->recogniser.configurations.assign(configurations.begin(), configurations.end());
 }
 
-// A reading is between terminals and its stack takes the end.
+// A configuration is between terminals and its stack takes the end.
 bool cdec_grammar_session::may_end(int64_t state) {
   int8_t &known_end = known[state].may_end;
   if (known_end >= 0) return known_end == 1;
   bool result = false;
-  for (const Reading &reading : states[state])
-    result |= engine.grammar.is_start(reading.at) &&
-              engine.memos->parser.can_shift(reading.stack, engine.grammar.terminals);
+  for (const Configuration &configuration : states[state])
+    result |= engine.grammar.is_start(configuration.at) &&
+              engine.memos->parser.can_shift(configuration.stack, engine.grammar.terminals);
   known_end = result;
   return result;
 }
@@ -83,7 +87,7 @@ bool cdec_grammar_session::allows(int64_t state, int64_t token) {
   if (text.empty()) return false;
   const Trial trial(engine.stacks, engine.work, &resumption.level);
   load(state);
-  return engine.memos->reader.allows(text);
+  return engine.memos->recogniser.allows(text);
 }
 
 // The state after a token, CDEC_DEAD or CDEC_DONE; remembered.
@@ -102,8 +106,8 @@ int64_t cdec_grammar_session::compute_next(int64_t state, int64_t token) {
   int64_t after = CDEC_DEAD;
   if (const auto text = engine.grammar.text_of(token); !text.empty()) {
     load(state);
-    engine.memos->reader.read(text, engine.grammar.lookahead);
-    after = intern(engine.memos->reader.readings);
+    engine.memos->recogniser.read(text, engine.grammar.lookahead);
+    after = intern(engine.memos->recogniser.configurations);
   }
   const int64_t places = steps.bytes() / 16;
   if (2 * static_cast<int64_t>(steps.size() + 1) > places && 2 * places > most_steps) steps.clear();
@@ -123,9 +127,9 @@ int64_t cdec_grammar_session::mask_of(int64_t state) {
   return mask;
 }
 
-// A hash of the scanner state and the three topmost LR states of the first reading.
+// A hash of the scanner state and the three topmost LR states of the first configuration.
 int64_t cdec_grammar_session::speculation_key(int64_t state) const {
-  const Reading &first = states[state][0];
+  const Configuration &first = states[state][0];
   Stack stack = engine.indents.parser_stack(first.stack);
   int64_t key = mixed(int64_t{first.at} + 1);
   for (int depth = 0; depth < 3; ++depth) {
@@ -144,12 +148,7 @@ cdec_grammar_engine *cdec_grammar_engine_make(const cdec_grammar *grammar,
                                               const cdec_grammar_settings *settings,
                                               cdec_i32 tree_state, cdec_i64 loop_state,
                                               cdec_i64 end_ids) {
-  cdec_grammar_engine *made = nullptr;
-  guarded([&]() -> int64_t {
-    made = new cdec_grammar_engine(*grammar, *settings, tree_state, loop_state, end_ids);
-    return 0;
-  });
-  return made;
+  return made<cdec_grammar_engine>(*grammar, *settings, tree_state, loop_state, end_ids);
 }
 
 void cdec_grammar_engine_free(cdec_grammar_engine *engine) { delete engine; }
@@ -190,7 +189,8 @@ int64_t cdec_grammar_engine_steps(cdec_grammar_engine *engine, cdec_i64 states, 
   return engine->each_row(engine->resumption, first, states.size, [&](int64_t i) {
     MaskAutomaton &automaton = engine->memos->automaton;
     if (engine->work.edges > most_edges) throw Paused();
-    if (i + kAhead < states.size) automaton.expect(states[i + kAhead], lr_states[i + kAhead]);
+    if (i + kPrefetch < states.size)
+      automaton.prefetch(states[i + kPrefetch], lr_states[i + kPrefetch]);
     const int64_t after =
         automaton.lists().holds(states[i]) ? automaton.step(states[i], lr_states[i]) : -1;
     out[i] = after < 0 || automaton.is_final(after) ? -1 : after;
@@ -217,12 +217,7 @@ int64_t cdec_grammar_engine_automaton(cdec_grammar_engine *engine, cdec_i64_out 
 
 cdec_grammar_session *cdec_grammar_session_make(cdec_grammar_engine *engine, int64_t words,
                                                 int64_t most_steps) {
-  cdec_grammar_session *made = nullptr;
-  guarded([&]() -> int64_t {
-    made = new cdec_grammar_session(*engine, words, most_steps);
-    return 0;
-  });
-  return made;
+  return made<cdec_grammar_session>(*engine, words, most_steps);
 }
 
 void cdec_grammar_session_free(cdec_grammar_session *session) { delete session; }
@@ -233,9 +228,9 @@ int64_t cdec_grammar_start(cdec_grammar_session *session) {
     Engine &engine = session->engine;
     const int64_t first = engine.grammar.columns.lr_context[0];
     const int64_t at = engine.grammar.start_of(engine.grammar.start_of(first) < 0 ? 0 : first);
-    engine.memos->reader.begin(at + engine.grammar.scanner_states,
-                               engine.indents.first(engine.stacks.vertex(0, kNone)));
-    start = session->intern(engine.memos->reader.readings);
+    engine.memos->recogniser.begin(at + engine.grammar.scanner_states,
+                                   engine.indents.first(engine.stacks.vertex(0, kNone)));
+    start = session->intern(engine.memos->recogniser.configurations);
   });
   return result == 1 ? start : result == 0 ? CDEC_TOO_MUCH_WORK : result;
 }
@@ -323,7 +318,7 @@ int64_t cdec_grammar_fill_allowed(cdec_grammar_session *session, cdec_i64 states
 
 int64_t cdec_grammar_advance_bytes(cdec_grammar_session *session, cdec_i64 states, cdec_u8 text,
                                    cdec_i64 offsets, cdec_i64_out out, int64_t first) {
-  Reader::Text bytes{text.at, static_cast<size_t>(text.size)};
+  Recogniser::Text bytes{text.at, static_cast<size_t>(text.size)};
   return session->each_row(first, states.size, [&](int64_t i) {
     const Range range = range_of(offsets, i, text.size);
     if (!session->is_state(states[i])) {
@@ -331,9 +326,9 @@ int64_t cdec_grammar_advance_bytes(cdec_grammar_session *session, cdec_i64 state
       return;
     }
     session->load(states[i]);
-    Reader &reader = session->engine.memos->reader;
-    reader.read(bytes.subspan(range.begin, range.size()), Grammar::kUnlimited);
-    out[i] = session->intern(reader.readings);
+    Recogniser &recogniser = session->engine.memos->recogniser;
+    recogniser.read(bytes.subspan(range.begin, range.size()), Grammar::kUnlimited);
+    out[i] = session->intern(recogniser.configurations);
   });
 }
 
@@ -347,8 +342,8 @@ int64_t cdec_grammar_speculation_keys(cdec_grammar_session *session, cdec_i64 st
   return 0;
 }
 
-int64_t cdec_grammar_takes(cdec_grammar_session *session, int64_t stack, int64_t terminal,
-                           cdec_bool_out out, int64_t first) {
+int64_t cdec_grammar_can_shift(cdec_grammar_session *session, int64_t stack, int64_t terminal,
+                               cdec_bool_out out, int64_t first) {
   Engine &engine = session->engine;
   return session->each_row(first, 1, [&](int64_t) {
     const bool is_stack = stack == static_cast<Stack>(stack) &&
@@ -358,14 +353,14 @@ int64_t cdec_grammar_takes(cdec_grammar_session *session, int64_t stack, int64_t
   });
 }
 
-int64_t cdec_grammar_readings(cdec_grammar_session *session, int64_t state,
-                              cdec_i32_rows_out out) {
+int64_t cdec_grammar_configurations(cdec_grammar_session *session, int64_t state,
+                                    cdec_i32_rows_out out) {
   const std::lock_guard lock(session->engine.mutex);
   if (!session->is_state(state) || out.width != 2) return 0;
-  const auto readings = session->states[state];
-  for (int64_t i = 0; i < std::min<int64_t>(out.rows, readings.size()); ++i)
-    out[i][0] = readings[i].at, out[i][1] = readings[i].stack;
-  return static_cast<int64_t>(readings.size());
+  const auto configurations = session->states[state];
+  for (int64_t i = 0; i < std::min<int64_t>(out.rows, configurations.size()); ++i)
+    out[i][0] = configurations[i].at, out[i][1] = configurations[i].stack;
+  return static_cast<int64_t>(configurations.size());
 }
 
 int64_t cdec_grammar_stack(cdec_grammar_session *session, int64_t stack, cdec_i32_out tops,

@@ -56,10 +56,10 @@ Stack Parser::shift_partial(Stack stack, int64_t terminal, bool builds) {
 // Shifts on the stacks with one vertex on top. Where a single stack meets several actions, or a
 // reduction ends within a set, the generalised parser does it.
 Stack Parser::shift_top(Stack top, int64_t terminal, bool builds, bool is_partial) {
-  const size_t before = suspended.size();
+  const size_t before = deferred.size();
   const Stack outcome = shift_single(top, terminal, builds, is_partial);
   if (outcome != kUndecided) return outcome;
-  suspended.resize(before);
+  deferred.resize(before);
   return shift_general(top, terminal, builds, is_partial);
 }
 
@@ -103,7 +103,7 @@ Stack Parser::shift_single(Stack top, int64_t terminal, bool builds, bool is_par
       idle = 0;
       if (top < 0) return top != kNone ? kUndecided : kFail;
       if (stacks_[top].state == grammar_.lr_states) {
-        suspended.push_back(suspension(nonterminal, left));
+        deferred.push_back(deferred_reduction(nonterminal, left));
         return kFail;
       }
     }
@@ -122,7 +122,7 @@ Stack Parser::shift_single(Stack top, int64_t terminal, bool builds, bool is_par
   work_.spend(steps);
   if (is_partial) return outcome;
   work_.keeps |= steps >= kKeptAfter;
-  for (const Stack mark : checkpoints_) shifts_.set(pack(mark, terminal), outcome);
+  for (const Stack place : checkpoints_) shifts_.set(pack(place, terminal), outcome);
   return outcome;
 }
 
@@ -130,10 +130,10 @@ Stack Parser::shift_single(Stack top, int64_t terminal, bool builds, bool is_par
 // outcome will be noted for this stack too. So closing a right-recursive list costs its length once,
 // not once at every position.
 int64_t Parser::checkpoint(int64_t state, Stack below, int64_t terminal) {
-  const Stack mark = stacks_.vertex(state, below);
-  const int64_t known = shifts_.find(pack(mark, terminal));
+  const Stack place = stacks_.vertex(state, below);
+  const int64_t known = shifts_.find(pack(place, terminal));
   if (known == Table::kAbsent && static_cast<int64_t>(checkpoints_.size()) < kMostCheckpoints)
-    checkpoints_.push_back(mark);
+    checkpoints_.push_back(place);
   return known;
 }
 

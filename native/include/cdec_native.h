@@ -659,15 +659,15 @@ CDEC_API int64_t cdec_grammar_fill_allowed(cdec_grammar_session *session, cdec_i
 CDEC_API int64_t cdec_grammar_advance_bytes(cdec_grammar_session *session, cdec_i64 states,
                                             cdec_u8 text, cdec_i64 offsets, cdec_i64_out out,
                                             int64_t first);
-/* Hash the first reading of each state: its scanner state and the top three LR states. */
+/* Hash the first configuration of each state: its scanner state and the top three LR states. */
 CDEC_API int64_t cdec_grammar_speculation_keys(cdec_grammar_session *session, cdec_i64 states,
                                                cdec_i64_out out);
 /* Say in out[0], one row, whether a stack can shift a terminal. */
-CDEC_API int64_t cdec_grammar_takes(cdec_grammar_session *session, int64_t stack, int64_t terminal,
-                                    cdec_bool_out out, int64_t first);
-/* Write the readings of a state [m, 2], scanner state and stack; return how many there are. */
-CDEC_API int64_t cdec_grammar_readings(cdec_grammar_session *session, int64_t state,
-                                       cdec_i32_rows_out out);
+CDEC_API int64_t cdec_grammar_can_shift(cdec_grammar_session *session, int64_t stack,
+                                        int64_t terminal, cdec_bool_out out, int64_t first);
+/* Write the parser configurations of a state [m, 2], scanner state and stack; return how many. */
+CDEC_API int64_t cdec_grammar_configurations(cdec_grammar_session *session, int64_t state,
+                                             cdec_i32_rows_out out);
 /* Write the LR states on top of a stack, those on the way down from the first, and its depth to
  * depth[0]; as far as there is room. Returns how many are on top. */
 CDEC_API int64_t cdec_grammar_stack(cdec_grammar_session *session, int64_t stack, cdec_i32_out tops,

@@ -5,7 +5,7 @@
 
 namespace cdec::schemas {
 
-constexpr int32_t kLast = 0x10FFFF;
+constexpr int32_t kLastCodePoint = 0x10FFFF;
 
 // A character in UTF-8.
 struct Encoded {
@@ -53,23 +53,23 @@ class Strings : public Layout {
 
  protected:
   // The state after a byte of a string or key that is no closing quote; -1 for none.
-  int32_t content_byte(int32_t frame, Mark mark, int32_t byte) {
-    const Style style = mark.style();
-    Escape escape = mark.escape();
+  int32_t content_byte(int32_t frame, LexicalState lexical, int32_t byte) {
+    const Style style = lexical.style();
+    Escape escape = lexical.escape();
     const auto within = [&](Escape::Kind kind) {
       escape.kind = kind;
-      return state_of(frame, Mark(style, escape));
+      return state_of(frame, LexicalState(style, escape));
     };
     const auto one = [&](int32_t plain) {
       const uint8_t bytes[] = {static_cast<uint8_t>(plain)};
-      return state_of(fed(frame, bytes), Mark(style, 0));
+      return state_of(after_bytes(frame, bytes), LexicalState(style, 0));
     };
     switch (escape.kind) {
       case Escape::kNone:
-        if (byte == '\\') return takes_escape(frame) ? within(Escape::kBegun) : -1;
+        if (byte == '\\') return accepts_escape(frame) ? within(Escape::kBegun) : -1;
         return byte < 0x20 ? -1 : one(byte);
       case Escape::kBegun: {
-        if (byte == 'u') return takes_unit(frame, 0, kLast) ? within(Escape::kUnit) : -1;
+        if (byte == 'u') return accepts_unit(frame, 0, kLastCodePoint) ? within(Escape::kUnit) : -1;
         const int32_t plain = byte == '/' && p.few_escapes ? -1 : escaped(byte);
         return plain < 0 ? -1 : one(plain);
       }
@@ -93,38 +93,39 @@ class Strings : public Layout {
     int32_t low = escape.value << open_bits, top = ((escape.value + 1) << open_bits) - 1;
     const bool is_whole = escape.digits == 4;
     const auto pairs = [](int32_t high) { return 0x10000 + ((high - 0xD800) << 10); };
-    bool is_taken;
+    bool is_accepted;
     if (escape.kind == Escape::kLow) {
       low = std::max(low, 0xDC00);
       top = std::min(top, 0xDFFF);
       if (low > top) return -1;
       const int32_t base = 0x10000 + (escape.surrogate << 10) - 0xDC00;
-      if (is_whole) return state_of(fed_character(frame, base + low), Mark(style, 0));
-      is_taken = takes(frame, base + low, base + top);
+      if (is_whole) return state_of(after_character(frame, base + low), LexicalState(style, 0));
+      is_accepted = accepts(frame, base + low, base + top);
     } else if (is_whole) {
       if ((0xDC00 <= low && low <= 0xDFFF) || (p.few_escapes && 0x20 <= low && low <= 0x7E))
         return -1;
-      if (low < 0xD800 || low > 0xDBFF) return state_of(fed_character(frame, low), Mark(style, 0));
-      is_taken = takes(frame, pairs(low), pairs(low) + 0x3FF);
+      if (low < 0xD800 || low > 0xDBFF)
+        return state_of(after_character(frame, low), LexicalState(style, 0));
+      is_accepted = accepts(frame, pairs(low), pairs(low) + 0x3FF);
       escape = {Escape::kHigh, low - 0xD800, 0, 0};
     } else {
       const int32_t first = std::max(low, 0xD800), last = std::min(top, 0xDBFF);
-      is_taken = takes_unit(frame, low, std::min(top, 0xD7FF)) ||
-                 takes(frame, std::max(low, 0xE000), top) ||
-                 (first <= last && takes(frame, pairs(first), pairs(last) + 0x3FF));
+      is_accepted = accepts_unit(frame, low, std::min(top, 0xD7FF)) ||
+                    accepts(frame, std::max(low, 0xE000), top) ||
+                    (first <= last && accepts(frame, pairs(first), pairs(last) + 0x3FF));
     }
-    return is_taken ? state_of(frame, Mark(style, escape)) : -1;
+    return is_accepted ? state_of(frame, LexicalState(style, escape)) : -1;
   }
 
   // The frame after a character, whatever it is; -1 for none.
-  int32_t fed_character(int32_t frame, int32_t code) { return fed(frame, Encoded(code)); }
+  int32_t after_character(int32_t frame, int32_t code) { return after_bytes(frame, Encoded(code)); }
 
   // The frame after bytes of one character, or one byte of it; -1 for none.
-  int32_t fed(int32_t frame, std::span<const uint8_t> bytes) {
+  int32_t after_bytes(int32_t frame, std::span<const uint8_t> bytes) {
     const Frame at = this->frame(frame);
     int32_t text = at.text;
     if (text >= 0)
-      for (const uint8_t byte : bytes) text = texts.longer(text, byte);
+      for (const uint8_t byte : bytes) text = texts.child(text, byte);
     begin_frame(at.phase, at.parent, text);
     const int32_t begins = (bytes[0] & 0xC0) != 0x80;
     const bool is_key = at.phase == Phase::kKey;
@@ -152,34 +153,35 @@ class Strings : public Layout {
   }
 
   // Whether some character of a range can come, in any alternative.
-  bool takes(int32_t frame, int32_t low, int32_t high) {
+  bool accepts(int32_t frame, int32_t low, int32_t high) {
     const Frame at = this->frame(frame);
     for (const Item& item : at.items)
       for (int32_t bottom = low; bottom <= high;) {
         // Those of as many bytes in UTF-8.
-        const int32_t most[] = {0x7F, 0x7FF, 0xFFFF, kLast};
+        const int32_t most[] = {0x7F, 0x7FF, 0xFFFF, kLastCodePoint};
         const int32_t top = std::min(high, most[Encoded(bottom).size - 1]);
-        if (spells(at.phase, item, Encoded(bottom), Encoded(top))) return true;
+        if (accepts_between(at.phase, item, Encoded(bottom), Encoded(top))) return true;
         bottom = top + 1;
       }
     return false;
   }
 
   // Whether some character of a range can come that may be spelled by its number.
-  bool takes_unit(int32_t frame, int32_t low, int32_t high) {
-    if (!p.few_escapes) return takes(frame, low, high);
-    return takes(frame, low, std::min(high, 0x1F)) || takes(frame, std::max(low, 0x7F), high);
+  bool accepts_unit(int32_t frame, int32_t low, int32_t high) {
+    if (!p.few_escapes) return accepts(frame, low, high);
+    return accepts(frame, low, std::min(high, 0x1F)) || accepts(frame, std::max(low, 0x7F), high);
   }
 
   // Whether some character can come that may be escaped.
-  bool takes_escape(int32_t frame) {
-    return takes_unit(frame, 0, kLast) || takes(frame, '"', '"') || takes(frame, '\\', '\\');
+  bool accepts_escape(int32_t frame) {
+    return accepts_unit(frame, 0, kLastCodePoint) || accepts(frame, '"', '"') ||
+           accepts(frame, '\\', '\\');
   }
 
   // Walks an automaton over the bytes of characters between two of as many, to one that an
   // alternative takes.
-  bool spells(Phase phase, const Item& item, std::span<const uint8_t> low,
-              std::span<const uint8_t> high) {
+  bool accepts_between(Phase phase, const Item& item, std::span<const uint8_t> low,
+                       std::span<const uint8_t> high) {
     struct Place {
       int32_t state;
       uint8_t depth;

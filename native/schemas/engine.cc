@@ -34,7 +34,7 @@ struct cdec_schema_engine {
   // The same of any token and state, remembered.
   int64_t next(int64_t state, int64_t token) {
     if (!states.holds(state) || token < 0) return CDEC_DEAD;
-    const int64_t key = state << 32 | token;
+    const int64_t key = pack(state, token);
     const int64_t known = token < vocabulary_size ? steps.find(key) : Table::kAbsent;
     if (known != Table::kAbsent) return known;
     if (is_end(token)) return may_end(state) ? CDEC_DONE : CDEC_DEAD;
@@ -68,14 +68,14 @@ struct cdec_schema_engine {
   int64_t speculation_key(int64_t state) {
     if (!states.holds(state)) return state == CDEC_DONE ? CDEC_DONE : CDEC_DEAD;
     const State& at = states[static_cast<int32_t>(state)];
-    int64_t key = mixed(int64_t{at.mark.bits()} + 1), number = at.frame;
+    int64_t key = mixed(int64_t{at.lexical.bits()} + 1), number = at.frame;
     for (int level = 0; level < 2 && number >= 0; ++level) {
       const Frame frame = states.frame(static_cast<int32_t>(number));
       const bool is_spelled = frame.phase == Phase::kString || frame.phase == Phase::kRaw;
       auto total = static_cast<uint64_t>(frame.phase) + 1;
       for (const Item& item : frame.items) {
         const int64_t place = is_spelled ? item.place : item.content;
-        total += mixed(mixed(int64_t{item.value} << 32 | item.part) ^ place);
+        total += mixed(mixed(pack(item.value, item.part)) ^ place);
       }
       key = mixed(key ^ static_cast<int64_t>(total));
       number = frame.parent;
@@ -99,7 +99,7 @@ namespace {
 
 // Holds the engine while `body` works, which may be given up (header, "Calls on n states").
 template <class Body>
-int64_t held(cdec_schema_engine* engine, Body&& body) {
+int64_t locked(cdec_schema_engine* engine, Body&& body) {
   return guarded([&]() -> int64_t {
     const std::lock_guard lock(engine->mutex);
     engine->work.spent = 0;
@@ -114,7 +114,7 @@ int64_t held(cdec_schema_engine* engine, Body&& body) {
 // Works on rows until all are done or the call has worked for long enough; returns how many are.
 template <class Row>
 int64_t for_rows(cdec_schema_engine* engine, int64_t n, Row&& row) {
-  return held(engine, [&](cdec_schema_engine& e) {
+  return locked(engine, [&](cdec_schema_engine& e) {
     int64_t done = 0;
     try {
       for (; done < n && !e.work.is_over(); ++done) {
@@ -146,19 +146,14 @@ cdec_schema_engine* cdec_schema_engine_make(const cdec_schema* schema, const cde
                                             const cdec_token_trie* behind,
                                             const cdec_json_tokens* tokens, cdec_i64 end_ids,
                                             int64_t budget, int64_t most) {
-  cdec_schema_engine* made = nullptr;
-  guarded([&]() -> int64_t {
-    const Vocabulary vocabulary{*whole, *crossing, *endings, *behind, *tokens};
-    made = new cdec_schema_engine(*schema, vocabulary, end_ids, std::max<int64_t>(budget, 0), most);
-    return 0;
-  });
-  return made;
+  const Vocabulary vocabulary{*whole, *crossing, *endings, *behind, *tokens};
+  return made<cdec_schema_engine>(*schema, vocabulary, end_ids, std::max<int64_t>(budget, 0), most);
 }
 
 void cdec_schema_engine_free(cdec_schema_engine* engine) { delete engine; }
 
 int64_t cdec_schema_engine_start(cdec_schema_engine* engine) {
-  return held(engine, [](cdec_schema_engine& e) -> int64_t { return e.states.start(); });
+  return locked(engine, [](cdec_schema_engine& e) -> int64_t { return e.states.start(); });
 }
 
 int64_t cdec_schema_engine_advance(cdec_schema_engine* engine, cdec_i64 states, cdec_i64 token_ids,
@@ -190,7 +185,7 @@ int64_t cdec_schema_engine_fill_mask(cdec_schema_engine* engine, cdec_i64 states
 
 int64_t cdec_schema_engine_complete(cdec_schema_engine* engine, cdec_i64 states,
                                     cdec_bool_out out) {
-  return held(engine, [&](cdec_schema_engine& e) {
+  return locked(engine, [&](cdec_schema_engine& e) {
     for (int64_t i = 0; i < states.size; ++i)
       out[i] = e.states.holds(states[i]) ? e.may_end(states[i]) : states[i] == CDEC_DONE;
     return states.size;
@@ -208,7 +203,7 @@ int64_t cdec_schema_engine_advance_bytes(cdec_schema_engine* engine, cdec_i64 st
 
 int64_t cdec_schema_engine_speculation_keys(cdec_schema_engine* engine, cdec_i64 states,
                                             cdec_i64_out out) {
-  return held(engine, [&](cdec_schema_engine& e) {
+  return locked(engine, [&](cdec_schema_engine& e) {
     for (int64_t i = 0; i < states.size; ++i) out[i] = e.speculation_key(states[i]);
     return states.size;
   });
@@ -216,7 +211,7 @@ int64_t cdec_schema_engine_speculation_keys(cdec_schema_engine* engine, cdec_i64
 
 int64_t cdec_schema_engine_level(cdec_schema_engine* engine, int64_t state, int64_t outward,
                                  cdec_i64_rows_out items) {
-  return held(engine, [&](cdec_schema_engine& e) -> int64_t {
+  return locked(engine, [&](cdec_schema_engine& e) -> int64_t {
     if (!e.states.holds(state)) return 0;
     int32_t frame = e.states[static_cast<int32_t>(state)].frame;
     for (; outward > 0 && frame >= 0; --outward) frame = e.states.frame(frame).parent;
@@ -234,21 +229,21 @@ int64_t cdec_schema_engine_level(cdec_schema_engine* engine, int64_t state, int6
 
 int64_t cdec_schema_engine_progress(cdec_schema_engine* engine, int64_t progress,
                                     cdec_i64_out numbers) {
-  return held(engine, [&](cdec_schema_engine& e) -> int64_t {
+  return locked(engine, [&](cdec_schema_engine& e) -> int64_t {
     if (!e.states.progresses.holds(progress)) return 0;
     return copied(e.states.progresses[static_cast<int32_t>(progress)], numbers.at, numbers.size);
   });
 }
 
 int64_t cdec_schema_engine_drop(cdec_schema_engine* engine) {
-  return held(engine, [](cdec_schema_engine& e) -> int64_t {
+  return locked(engine, [](cdec_schema_engine& e) -> int64_t {
     e.masks.drop();
     return 0;
   });
 }
 
 int64_t cdec_schema_engine_statistics(cdec_schema_engine* engine, cdec_i64_out counts) {
-  return held(engine, [&](cdec_schema_engine& e) -> int64_t {
+  return locked(engine, [&](cdec_schema_engine& e) -> int64_t {
     const int64_t found[] = {
         e.states.size(), e.states.frame_count(), static_cast<int64_t>(e.steps.size()),
         e.masks.hits,    e.masks.misses,         e.masks.size(),

@@ -48,11 +48,7 @@ struct Item {
 };
 
 inline int64_t hash_of(const Item& item) {
-  const auto pair = [](int32_t high, int32_t low) {
-    return static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 |
-                                static_cast<uint32_t>(low));
-  };
-  return mixed(pair(item.value, item.part)) ^ pair(item.place, item.content);
+  return mixed(pack(item.value, item.part)) ^ pack(item.place, item.content);
 }
 
 // An interned list of items, ascending and distinct, behind one that holds phase, parent and text.
@@ -79,13 +75,13 @@ struct Escape {
 
 // What a state is besides its frame: within strings a style and an escape; between them a style and
 // how far blanks are written, or a state of the blanks' automaton.
-class Mark {
+class LexicalState {
  public:
-  constexpr explicit Mark(int32_t bits = 0) : bits_(bits) {}
-  Mark(Style style, Escape escape)
+  constexpr explicit LexicalState(int32_t bits = 0) : bits_(bits) {}
+  LexicalState(Style style, Escape escape)
       : bits_(escape.kind << 28 | static_cast<int32_t>(style) << 24 | escape.surrogate << 14 |
               escape.digits << 12 | escape.value) {}
-  Mark(Style style, int32_t written) : bits_(static_cast<int32_t>(style) << 24 | written) {}
+  LexicalState(Style style, int32_t written) : bits_(static_cast<int32_t>(style) << 24 | written) {}
 
   int32_t bits() const { return bits_; }
   int32_t blanks() const { return bits_; }
@@ -103,20 +99,20 @@ class Mark {
 
 struct State {
   int32_t frame;
-  Mark mark;
+  LexicalState lexical;
   int32_t mask = -1, epoch = -1;  // of the masks; no mask where the epoch is past
   std::array<int32_t, 8> blocks{-1, -1, -1, -1, -1, -1, -1, -1};  // of steps, by 32 bytes
   std::array<uint64_t, 4> may_come{};  // nearly the bytes that may come; 0 where not known
   bool may_end = false;                // whether the text may end here
 };
 
-// Texts that are spelled where they must be distinct: nodes of a tree of bytes, 0 for the empty
-// one.
-class Texts {
+// A trie of the texts that are spelled where they must be distinct; node 0 is the empty one.
+class TextTrie {
  public:
-  explicit Texts(std::pmr::memory_resource* memory) : nodes_(1, Node{}, memory), index_(memory) {}
+  explicit TextTrie(std::pmr::memory_resource* memory)
+      : nodes_(1, Node{}, memory), index_(memory) {}
 
-  int32_t longer(int32_t text, int32_t byte) {
+  int32_t child(int32_t text, int32_t byte) {
     const int64_t key = int64_t{text} << 8 | byte, known = index_.find(key);
     if (known != Table::kAbsent) return static_cast<int32_t>(known);
     nodes_.push_back({text, byte});
@@ -124,19 +120,19 @@ class Texts {
     return static_cast<int32_t>(nodes_.size() - 1);
   }
 
-  int32_t before(int32_t text) const { return nodes_[text].before; }
+  int32_t parent(int32_t text) const { return nodes_[text].parent; }
   int32_t byte(int32_t text) const { return nodes_[text].byte; }
 
   // Whether a text is the beginning of another, or the other itself; longer ones have larger
   // numbers.
-  bool begins(int32_t text, int32_t longer) const {
-    while (longer > text) longer = before(longer);
+  bool is_prefix(int32_t text, int32_t longer) const {
+    while (longer > text) longer = parent(longer);
     return longer == text;
   }
 
  private:
   struct Node {
-    int32_t before = 0, byte = 0;  // a text without its last byte, and that
+    int32_t parent = 0, byte = 0;  // a text without its last byte, and that
   };
   std::pmr::vector<Node> nodes_;
   Table index_;
@@ -181,13 +177,13 @@ class Frames {
   }
 
   // The state of a frame, -1 for none.
-  int32_t state_of(int32_t frame, Mark mark) {
+  int32_t state_of(int32_t frame, LexicalState lexical) {
     if (frame < 0) return -1;
-    const int64_t key = int64_t{frame} << 32 | mark.bits(), known = index_.find(key);
+    const int64_t key = pack(frame, lexical.bits()), known = index_.find(key);
     if (known != Table::kAbsent) return static_cast<int32_t>(known);
     if (memory_.bytes() > most_) throw StatesFull{};
-    states_.push_back({frame, mark});
-    states_.back().may_end = frame_may_end(frame, mark);
+    states_.push_back({frame, lexical});
+    states_.back().may_end = frame_may_end(frame, lexical);
     index_.set(key, size() - 1);
     return static_cast<int32_t>(size() - 1);
   }
@@ -208,12 +204,12 @@ class Frames {
 
  public:
   Progresses progresses;
-  Texts texts;
+  TextTrie texts;
 
  private:
-  bool frame_may_end(int32_t number, Mark mark) const {
+  bool frame_may_end(int32_t number, LexicalState lexical) const {
     const Frame at = frame(number);
-    if (at.phase == Phase::kRootDone) return p.layout || p.state_label[mark.blanks()] >= 0;
+    if (at.phase == Phase::kRootDone) return p.layout || p.state_label[lexical.blanks()] >= 0;
     if (at.phase != Phase::kRaw || frame(at.parent).phase != Phase::kRootValue) return false;
     return std::ranges::any_of(at.items,
                                [&](const Item& item) { return item_may_end(at.phase, item); });
@@ -223,7 +219,7 @@ class Frames {
   const int64_t most_;
   Lists<Item> frames_;
   std::pmr::vector<State> states_;
-  Table index_;              // of states by frame and mark
+  Table index_;              // of states by frame and lexical state
   std::vector<Item> built_;  // the frame that is made
 };
 

@@ -2,6 +2,10 @@
 #include <algorithm>
 
 #include "bits.h"
+#include "contents.h"
+
+using cdec::schemas::escaped;
+using cdec::schemas::hexadecimal;
 
 namespace {
 
@@ -45,15 +49,12 @@ class Content {
     if (escape_ == 1) {
       unit_ = 0;
       if (byte == 'u') return goes_to(2);
-      const bool is_short = byte == '/' ? !few_escapes_ : byte && std::strchr("\"\\bfnrt", byte);
-      return is_short && goes_to(0);
+      return escaped(byte) >= 0 && !(byte == '/' && few_escapes_) && goes_to(0);
     }
     if (escape_ == 6 || escape_ == 7)
       return byte == (escape_ == 6 ? '\\' : 'u') && goes_to(escape_ + 1);
-    const int32_t lower = byte | 0x20;
-    const bool is_letter = 'a' <= lower && lower <= 'f';
-    if (!is_letter && (byte < '0' || byte > '9')) return false;
-    return take_digit(is_letter ? lower - 'a' + 10 : byte - '0');
+    const int32_t digit = hexadecimal(byte);
+    return digit >= 0 && take_digit(digit);
   }
 
   bool take_digit(int32_t digit) {

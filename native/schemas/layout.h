@@ -24,27 +24,28 @@ inline bool follows_comma(Phase phase) {
   return phase == Phase::kObjectComma || phase == Phase::kArrayValue;
 }
 
-constexpr Mark kNoMark{-1};
+constexpr LexicalState kNoLexicalState{-1};
 
 // After a blank of the first indentation, at depth 1.
-inline Mark first_indentation(int32_t written, int32_t byte) {
-  if (byte == '\t') return written == 1 ? Mark(Style::kByTab, 1) : kNoMark;
-  if (byte != ' ') return kNoMark;
-  return written < 3 ? Mark(Style::kUndecided, written + 1) : Mark(Style::kByFour, 2);
+inline LexicalState first_indentation(int32_t written, int32_t byte) {
+  if (byte == '\t') return written == 1 ? LexicalState(Style::kByTab, 1) : kNoLexicalState;
+  if (byte != ' ') return kNoLexicalState;
+  return written < 3 ? LexicalState(Style::kUndecided, written + 1)
+                     : LexicalState(Style::kByFour, 2);
 }
 
 // After a blank behind a colon or a comma; none where a style has none there.
-inline Mark after_space(Style style, Phase phase) {
+inline LexicalState after_space(Style style, Phase phase) {
   const bool is_colon = phase == Phase::kObjectValue;
-  if (style == Style::kCompact || !(is_colon || follows_comma(phase))) return kNoMark;
-  if (style >= Style::kByTwo) return is_colon ? Mark(style, 1) : kNoMark;
+  if (style == Style::kCompact || !(is_colon || follows_comma(phase))) return kNoLexicalState;
+  if (style >= Style::kByTwo) return is_colon ? LexicalState(style, 1) : kNoLexicalState;
   return {Style::kSpaced, 1};
 }
 
 // The style of a text in which a byte that is no blank comes next; -1 for none.
-inline int32_t style_behind(Phase phase, Mark mark, int32_t byte) {
-  Style style = mark.style();
-  int32_t written = mark.written();
+inline int32_t style_behind(Phase phase, LexicalState lexical, int32_t byte) {
+  Style style = lexical.style();
+  int32_t written = lexical.written();
   const bool ends = byte == ']' || byte == '}';
   if (written > 0) {
     if (style == Style::kUndecided) {
@@ -70,22 +71,24 @@ class Layout : public Members {
   using Members::Members;
 
  protected:
-  // The mark of a state between strings before which no blank stands.
-  Mark between(Style style) const { return p.layout ? Mark(style, 0) : Mark(p.blank); }
+  // The lexical state between strings before which no blank stands.
+  LexicalState between(Style style) const {
+    return p.layout ? LexicalState(style, 0) : LexicalState(p.blank);
+  }
 
-  // The mark after a blank; none where it may not come.
-  Mark mark_after_blank(int32_t frame, Mark mark, int32_t byte) {
-    const Style style = mark.style();
-    const int32_t written = mark.written();
+  // The lexical state after a blank; none where it may not come.
+  LexicalState lexical_after_blank(int32_t frame, LexicalState lexical, int32_t byte) {
+    const Style style = lexical.style();
+    const int32_t written = lexical.written();
     const Phase phase = this->frame(frame).phase;
     if (written > 0 && style == Style::kUndecided) return first_indentation(written, byte);
     if (written > 0) {
       const bool goes_on = written > 1 && byte == (style == Style::kByTab ? '\t' : ' ');
-      return goes_on ? Mark(style, written - 1) : kNoMark;
+      return goes_on ? LexicalState(style, written - 1) : kNoLexicalState;
     }
     if (byte == ' ') return after_space(style, phase);
     const bool has_lines = style == Style::kUndecided || style >= Style::kByTwo;
-    if (byte != '\n' || !has_lines || !line_may_break(frame, phase)) return kNoMark;
+    if (byte != '\n' || !has_lines || !line_may_break(frame, phase)) return kNoLexicalState;
     return {style, style == Style::kUndecided ? 1 : 1 + indentation(frame, style)};
   }
 

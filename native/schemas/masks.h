@@ -75,11 +75,11 @@ class Masks {
       ++hits;
       return states_[state].mask;
     }
-    const int32_t forgetful = repetitions_.forgetful_state(state), same = state_like(forgetful);
+    const int32_t relaxed = repetitions_.without_uniqueness(state), same = state_like(relaxed);
     int32_t mask = states_[same].epoch == epoch ? states_[same].mask : new_mask(same);
     states_[same].mask = mask;
     states_[same].epoch = epoch;
-    if (forgetful != state && !repetitions_.remembered(state).empty()) mask = own_mask(state, mask);
+    if (relaxed != state && !repetitions_.used_texts(state).empty()) mask = own_mask(state, mask);
     states_[state].mask = mask;
     states_[state].epoch = epoch;
     return mask;
@@ -88,7 +88,7 @@ class Masks {
   // The mask of a state in which some texts may not come again: a row of its own.
   int32_t own_mask(int32_t state, int32_t shared) {
     copy(masks_[shared], row_.data(), words_);
-    repetitions_.take(state, row_.data());
+    repetitions_.remove_used(state, row_.data());
     return keep(nullptr, row_, {});
   }
 
@@ -101,9 +101,9 @@ class Masks {
     } else if (states_.frame(at.frame).phase >= Phase::kKey || p.layout) {
       walk(v.whole, state, nullptr);
     } else {
-      const int32_t* run_ends = run_ends_of(at.mark.blanks());
+      const int32_t* run_ends = run_ends_of(at.lexical.blanks());
       add_blanks(run_ends);
-      walk(v.behind, states_.state_of(at.frame, Mark(p.blank)), run_ends);
+      walk(v.behind, states_.state_of(at.frame, LexicalState(p.blank)), run_ends);
     }
     const uint32_t* base = content.row < 0 ? nullptr : v.json.content[content.row];
     if (found_.size() <= Mask::kMostTokens) return keep(base, {}, found_);
@@ -147,14 +147,14 @@ class Masks {
             static_cast<int32_t>(std::min<int64_t>(p.string_max[item.part] - far_ - 1, INT32_MAX));
       states_.add(item);
     }
-    return states_.state_of(states_.end_frame(), states_[state].mark);
+    return states_.state_of(states_.end_frame(), states_[state].lexical);
   }
 
   // Which tokens of content alone are allowed.
   Content free_content(int32_t state) {
     const Frame at = states_.frame(states_[state].frame);
     const bool is_key = at.phase == Phase::kKey;
-    if ((!is_key && at.phase != Phase::kString) || states_[state].mark.is_escape())
+    if ((!is_key && at.phase != Phase::kString) || states_[state].lexical.is_escape())
       return {-1, false};
     int64_t room = -1;
     bool is_steady = true;

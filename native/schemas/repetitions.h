@@ -1,7 +1,7 @@
 // Masks of keys and strings that must be distinct: what no repetition decides is shared.
 //
-// The mask is that of a state which remembers nothing, without the tokens that would spell the rest
-// of a remembered text and close it. These few are stepped one by one.
+// The mask is that of a state without uniqueness, less the tokens that would spell the rest of a
+// used text and close it. These few are stepped one by one.
 #pragma once
 
 #include "states.h"
@@ -12,17 +12,17 @@ class Repetitions {
  public:
   Repetitions(States& states, const cdec_token_trie& whole) : states_(states), whole_(whole) {}
 
-  // A state's like that remembers no text.
-  int32_t forgetful_state(int32_t state) {
+  // The state without the text that must be distinct.
+  int32_t without_uniqueness(int32_t state) {
     const Frame at = states_.frame(states_[state].frame);
     if (at.phase < Phase::kKey || at.text < 0) return state;
     states_.begin_frame(at.phase, at.parent);
     for (const Item& item : at.items) states_.add(item);
-    return states_.state_of(states_.end_frame(), states_[state].mark);
+    return states_.state_of(states_.end_frame(), states_[state].lexical);
   }
 
-  // The remembered texts that begin with what was spelled.
-  std::vector<int32_t> remembered(int32_t state) {
+  // The texts that may not come again and begin with what was spelled.
+  std::vector<int32_t> used_texts(int32_t state) {
     std::vector<int32_t> found;
     const Frame at = states_.frame(states_[state].frame);
     const bool is_key = at.phase == Phase::kKey;
@@ -30,26 +30,25 @@ class Repetitions {
     for (const Item& item : (is_key ? at : states_.frame(at.parent)).items)
       for (const int64_t text : is_key ? progresses.object_texts(item.part, item.place)
                                        : progresses.array_texts(item.part, item.place))
-        if (states_.texts.begins(at.text, static_cast<int32_t>(text)))
+        if (states_.texts.is_prefix(at.text, static_cast<int32_t>(text)))
           found.push_back(static_cast<int32_t>(text));
     return found;
   }
 
-  // Takes the tokens that repeat a remembered text from a mask.
-  void take(int32_t state, uint32_t* words) {
+  // Removes the tokens that repeat a used text from a mask.
+  void remove_used(int32_t state, uint32_t* words) {
     // Within an escape any token may be the rest of one.
-    if (states_[state].mark.is_escape())
+    if (states_[state].lexical.is_escape())
       return step_below(state, words, 0, static_cast<int32_t>(whole_.depth.size));
     const int32_t text = states_.frame(states_[state].frame).text;
-    for (const int32_t longer : remembered(state)) follow(state, words, text, longer);
+    for (const int32_t longer : used_texts(state)) follow(state, words, text, longer);
   }
 
  private:
-  // Steps the tokens that begin with the rest of a remembered text, or with an escape in it.
-  void follow(int32_t state, uint32_t* words, int32_t text, int32_t remembered) {
+  // Steps the tokens that begin with the rest of a used text, or with an escape in it.
+  void follow(int32_t state, uint32_t* words, int32_t text, int32_t used) {
     std::vector<int32_t> rest;  // from its end on
-    for (; remembered > text; remembered = states_.texts.before(remembered))
-      rest.push_back(states_.texts.byte(remembered));
+    for (; used > text; used = states_.texts.parent(used)) rest.push_back(states_.texts.byte(used));
     int32_t first = 0, last = static_cast<int32_t>(whole_.depth.size);
     while (first < last) {
       const int32_t escape = child(first, last, '\\');

@@ -47,9 +47,9 @@ class States : public Strings {
   using Block = std::array<int32_t, 32>;
 
   int32_t compute_step(int32_t state, int32_t byte) {
-    const auto [frame, mark] = std::pair((*this)[state].frame, (*this)[state].mark);
+    const auto [frame, lexical] = std::pair((*this)[state].frame, (*this)[state].lexical);
     work_.spent += static_cast<int64_t>(rows(frame).size());
-    const int32_t after = found_step(frame, mark, byte);
+    const int32_t after = found_step(frame, lexical, byte);
     if ((*this)[state].blocks[byte >> 5] < 0) {
       Block block;
       block.fill(kUnknown);
@@ -61,38 +61,39 @@ class States : public Strings {
     return after;
   }
 
-  int32_t found_step(int32_t frame, Mark mark, int32_t byte) {
+  int32_t found_step(int32_t frame, LexicalState lexical, int32_t byte) {
     const Phase phase = this->frame(frame).phase;
     if (phase == Phase::kKey || phase == Phase::kString) {
-      if (byte != '"' || mark.is_escape()) return content_byte(frame, mark, byte);
-      return state_of(phase == Phase::kKey ? key_end(frame) : closed(frame), between(mark.style()));
+      if (byte != '"' || lexical.is_escape()) return content_byte(frame, lexical, byte);
+      return state_of(phase == Phase::kKey ? key_end(frame) : closed(frame),
+                      between(lexical.style()));
     }
     if (phase == Phase::kRaw) {
-      const Style style = mark.style();
+      const Style style = lexical.style();
       const int32_t further = raw_byte(frame, byte);
       if (further >= 0) return raw_state(further, style);
       frame = closed(frame);
-      mark = between(style);
+      lexical = between(style);
       if (frame < 0) return -1;
     }
-    if (p.layout) return laid_out(frame, mark, byte);
+    if (p.layout) return laid_out(frame, lexical, byte);
     if (byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r') {
-      const int32_t blank = p.step(mark.blanks(), byte);
-      return blank < 0 ? -1 : state_of(frame, Mark(blank));
+      const int32_t blank = p.step(lexical.blanks(), byte);
+      return blank < 0 ? -1 : state_of(frame, LexicalState(blank));
     }
-    if (p.state_label[mark.blanks()] < 0) return -1;
-    if (mark.blanks() == p.blank) return structural(frame, byte, Style::kUndecided);
+    if (p.state_label[lexical.blanks()] < 0) return -1;
+    if (lexical.blanks() == p.blank) return structural(frame, byte, Style::kUndecided);
     // As if no white space had stood before it.
-    return step(state_of(frame, Mark(p.blank)), byte);
+    return step(state_of(frame, LexicalState(p.blank)), byte);
   }
 
   // The state after a byte between strings and raw texts.
-  int32_t laid_out(int32_t frame, Mark mark, int32_t byte) {
+  int32_t laid_out(int32_t frame, LexicalState lexical, int32_t byte) {
     if (byte == ' ' || byte == '\n' || byte == '\t') {
-      const Mark after = mark_after_blank(frame, mark, byte);
+      const LexicalState after = lexical_after_blank(frame, lexical, byte);
       return after.bits() < 0 ? -1 : state_of(frame, after);
     }
-    const int32_t style = style_behind(this->frame(frame).phase, mark, byte);
+    const int32_t style = style_behind(this->frame(frame).phase, lexical, byte);
     return style < 0 ? -1 : structural(frame, byte, static_cast<Style>(style));
   }
 
@@ -103,7 +104,7 @@ class States : public Strings {
     switch (phase) {
       case Phase::kObjectOpen:
       case Phase::kObjectComma:
-        if (byte == '"') return state_of(keys_of(frame, Phase::kKey), Mark(style, 0));
+        if (byte == '"') return state_of(keys_of(frame, Phase::kKey), LexicalState(style, 0));
         if (phase == Phase::kObjectOpen && byte == '}')
           return state_of(closed(frame), between(style));
         return -1;
@@ -140,7 +141,7 @@ class States : public Strings {
     for (const Item& item : outside.items) add_alternatives(phase, item.content, byte);
     const int32_t made = end_frame();
     if (phase == Phase::kRaw) return raw_state(made, style);
-    return state_of(made, phase == Phase::kString ? Mark(style, 0) : between(style));
+    return state_of(made, phase == Phase::kString ? LexicalState(style, 0) : between(style));
   }
 
   // Adds how a value may begin with a byte.
@@ -175,7 +176,7 @@ class States : public Strings {
   int32_t raw_state(int32_t frame, Style style) {
     if (frame < 0) return -1;
     for (const Item& item : this->frame(frame).items)
-      if (!range(p.state_edges, item.place).empty()) return state_of(frame, Mark(style, 0));
+      if (!range(p.state_edges, item.place).empty()) return state_of(frame, LexicalState(style, 0));
     return state_of(closed(frame), between(style));
   }
 
@@ -193,7 +194,7 @@ class States : public Strings {
     const auto add_bytes = [&](int32_t low, int32_t high) {
       for (int32_t byte = low; byte <= high; ++byte) bytes[byte >> 6] |= uint64_t{1} << (byte & 63);
     };
-    if (at.phase < Phase::kKey || (*this)[state].mark.is_escape()) return add_bytes(0, 0xFF);
+    if (at.phase < Phase::kKey || (*this)[state].lexical.is_escape()) return add_bytes(0, 0xFF);
     for (const Item& item : at.items) {
       const int32_t place = at.phase == Phase::kKey ? item.content : item.place;
       const Range edges = range(p.state_edges, place);

@@ -3,27 +3,27 @@
 
 namespace cdec::grammars {
 
-// The state before the first step from a scanner state above some blocks: the tree's own where
+// The initial state of a scanner state above some blocks: the tree's own where
 // nothing in the tree asks for blocks. O(nodes and branches).
-int64_t MaskAutomaton::compute_head(int64_t at, Stack blocks) {
+int64_t MaskAutomaton::compute_initial(int64_t at, Stack blocks) {
   if (at < 0 || at >= grammar_.scanner_states) return 0;
   const Tree tree = trees_[grammar_.tree_of_state(at)];
   const int64_t row = grammar_.row_of(at);
   const cdec_i32 &columns = grammar_.columns.state_column;
   const int64_t column = row < columns.size ? columns[row] : 0;
   found_.clear();
-  ++head_count_;
+  ++initial_count_;
   note_nodes(tree, blocks, column);
   note_branches(tree, blocks, column);
   int64_t state = tree.number;
   if (!found_.empty()) {
     std::ranges::sort(found_);
-    lists_.begin(tree.number << 2 | kHead);
+    lists_.begin(tree.number << 2 | kInitial);
     lists_.append(-1);
     for (const auto &[item, code] : found_) lists_.append(pack(item, code));
     state = lists_.end();
   }
-  heads_.set(pack(at, blocks), state);
+  initial_.set(pack(at, blocks), state);
   return state;
 }
 
@@ -55,13 +55,13 @@ void MaskAutomaton::note_branches(const Tree &tree, Stack blocks, int64_t column
   }
 }
 
-// What of a live row can come above blocks, remembered for the branches of one head.
+// What of a live row can come above blocks, remembered for the branches of one initial state.
 int64_t MaskAutomaton::row_above(int64_t row, Stack blocks, int64_t column) {
   if (!grammar_.is_row(row)) return kFails;
   rows_above_.resize(grammar_.live_rows);
   RowAbove &known = rows_above_[row];
-  if (known.head != head_count_ || known.blocks != blocks)
-    known = {head_count_, compute_row_above(row, blocks, column), blocks};
+  if (known.initial != initial_count_ || known.blocks != blocks)
+    known = {initial_count_, compute_row_above(row, blocks, column), blocks};
   return known.code;
 }
 

@@ -1,0 +1,78 @@
+// Parser configurations moved byte by byte over the bytes of a token.
+//
+// A *configuration* is what the bytes so far may have led to: a scanner state and a stack. For the
+// deterministic parser they are in order of precedence (each is the fallback of the one before it), for
+// the generalised one a set.
+#pragma once
+
+#include "parser.h"
+
+namespace cdec::grammars {
+
+struct Configuration {
+  int32_t at;
+  Stack stack;
+  int32_t ended = 0;  // terminals that ended within the token at hand, with a lookahead
+};
+
+class Recogniser {
+ public:
+  Recogniser(const Grammar &grammar, Stacks &stacks, Indents &indents, Parser &parser)
+      : grammar_(grammar), stacks_(stacks), indents_(indents), parser_(parser) {}
+
+  using Text = std::span<const uint8_t>;
+
+  void begin(int64_t at, Stack stack) {
+    configurations.assign(1, {static_cast<int32_t>(at), stack});
+  }
+  // Moves over some bytes within a token.
+  void step_over(Text text) { step_over(text, grammar_.lookahead != Grammar::kUnlimited); }
+  // Moves over the bytes of a token, of which some lookahead is allowed; no configuration is left if
+  // the token is not.
+  void read(Text text, int64_t lookahead);
+  // Whether a token is allowed; the configurations are left before its end. No stack is made for a
+  // terminal that ends with the token, which may be most of the work.
+  bool allows(Text text);
+
+  // The scanner state after a terminal: the start of its context, marked as a start.
+  int64_t start_after(Stack stack, int64_t terminal) const;
+
+  // Moves over one byte; `shift` gives the stack after a stack and a terminal that completes there, or
+  // kFail. Of ordered configurations one that completes a single terminal ends the list; several are
+  // ends of which the text behind them chooses, and the configurations after them stay.
+  template <class Shift>
+  void step(uint8_t byte, bool counts, Shift &&shift) {
+    next_.clear();
+    for (const Configuration &from : configurations) {
+      const int64_t at = grammar_.scan(from.at, byte);
+      if (at < 0) continue;
+      if (grammar_.is_live(at)) add({static_cast<int32_t>(at), from.stack, from.ended});
+      const auto matches = grammar_.matches(at);
+      for (const int32_t terminal : matches) {
+        const Stack stack = shift(from.stack, terminal);
+        if (stack == kFail) continue;
+        const auto fresh = static_cast<int32_t>(start_after(stack, terminal));
+        add({fresh, stack, counts ? from.ended + 1 : 0});
+      }
+      if (matches.size() == 1 && !grammar_.is_general) break;
+    }
+    configurations.swap(next_);
+  }
+
+  std::vector<Configuration> configurations;
+
+ private:
+  void step_over(Text text, bool counts);
+  void add(const Configuration &configuration);
+  void finish(int64_t lookahead);
+  Stack after(Stack stack, int64_t terminal);
+  bool ends_any(Stack stack, std::span<const int32_t> terminals);
+
+  const Grammar &grammar_;
+  Stacks &stacks_;
+  Indents &indents_;
+  Parser &parser_;
+  std::vector<Configuration> next_;
+};
+
+}  // namespace cdec::grammars
