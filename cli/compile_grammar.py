@@ -48,7 +48,7 @@ _EBNF_ENDINGS = (".ebnf", ".gbnf")
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions(CompileOptions):
-    """What ``cdec compile-grammar`` reads and writes; the documented defaults stand here."""
+    """Options of ``cdec compile-grammar``; the documented defaults stand here."""
 
     source: str = option(
         MISSING,

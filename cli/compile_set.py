@@ -162,7 +162,7 @@ class _Job(Job):
 
     @property
     def made_from(self) -> MadeFrom:
-        """What decides the artifact; denied texts count, not the file that lists them."""
+        """The facts that decide the artifact; denied texts count, not the file that lists them."""
         options = self.options
         names = ("format", "field", "id_field", "token_ids", "bad_lines", "keep_empty")
         values = {name: getattr(options, name) for name in (*names, "leading_space", "normalize")}

@@ -130,7 +130,7 @@ NEXT = (
     | cdec sample --method exact -n 3""",
     "cdec compile-grammar json",
 )
-"""What to try next: typed as they stand, these need no file."""
+"""Commands to try next: typed as they stand, these need no file."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Question:
 
 @dataclass
 class Demonstration:
-    """What the demo found.
+    """Findings of the demo.
 
     Attributes:
         entities: Members of the compiled list.
@@ -160,7 +160,7 @@ class Demonstration:
 
     @property
     def introduction(self) -> str:
-        """What was done, one sentence."""
+        """One sentence on what was done."""
         return (
             f"Compiled a list of {self.entities:,} names and asked the embedded model "
             f"{len(self.questions)} questions,\n{self._draws} samples each."
@@ -168,7 +168,7 @@ class Demonstration:
 
     @property
     def conclusion(self) -> str:
-        """What the columns mean."""
+        """Meaning of the columns."""
         return (
             "valid: the text is on the list. right: it is the answer.\n"
             "evaluations: prefixes that the model evaluated."
@@ -176,7 +176,7 @@ class Demonstration:
 
     @property
     def comparison(self) -> str:
-        """What the last table shows."""
+        """Meaning of the last table."""
         lured = max(self.answers, key=lambda answer: answer.masked)
         likely = max(self.answers, key=lambda answer: answer.law)
         return (

@@ -202,7 +202,7 @@ class TracedSample:
 
     @property
     def warnings(self) -> list[Mapping[str, Any]]:
-        """What the sample's record warns of, in the order of its lines."""
+        """Warnings of the sample's record, in the order of its lines."""
         return [warning for line in self.lines for warning in line["warnings"]]
 
     def summary(self) -> dict[str, object]:

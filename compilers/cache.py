@@ -112,7 +112,7 @@ def shared_name(decides: Mapping[str, Any], vocabulary: Vocabulary) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CacheLimits:
-    """What constraints given as texts may take.
+    """Limits of constraints given as texts.
 
     Attributes:
         count: Constraints kept.

@@ -27,7 +27,7 @@ _NOT_DECIDING = ("limits", "name", "made_from")
 
 
 class CompileLimits(Protocol):
-    """What every kind of source bounds: the limits that hold for the process."""
+    """Limits of every kind of source: those that hold for the process."""
 
     @property
     def compile_seconds(self) -> float:
@@ -105,7 +105,7 @@ def _streamed(*_: object, **__: object) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceKind(Generic[ReportT]):
-    """How one kind of source is compiled, and its artifacts are verified.
+    """Compiler of one kind of source, and verifier of its artifacts.
 
     Attributes:
         verify: Compiles an artifact again from what it holds, and compares.

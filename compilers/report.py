@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SourceReport:
-    """What a compilation did.
+    """Report of a compilation.
 
     Attributes:
         path: The artifact.

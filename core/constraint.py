@@ -45,7 +45,7 @@ _ITEMS_A_SESSION = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What samplers and commands ask of a constraint before they use it.
+    """Facts of a constraint that samplers and commands ask for before they use it.
 
     Attributes:
         kind: What messages call it. Nothing is decided by it.
@@ -89,7 +89,7 @@ class Facts:
 
 
 class Listed(ABC):
-    """What a constraint can do whose members are a list.
+    """Capabilities of a constraint whose members are a list.
 
     Of two constraints, the texts and fields of the one that is listed are shown.
     """
@@ -146,7 +146,7 @@ class Constraint(ABC):
     @cached_property
     @abstractmethod
     def facts(self) -> Facts:
-        """What is declared of it."""
+        """Its declared facts."""
 
     @cached_property
     def max_tokens(self) -> int | None:
@@ -158,7 +158,7 @@ class Constraint(ABC):
 
     @property
     def listed(self) -> Listed | None:
-        """What else it can do where its members are a list; None where they are none."""
+        """Further capabilities where its members are a list; None where they are none."""
         return None
 
     @abstractmethod

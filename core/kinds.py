@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where one kind of source is dealt with; "" where it is not.
+    """Modules that deal with one kind of source; "" where it is not.
 
     Attributes:
         constraint: Class that artifacts open as, check and explain texts with: a

@@ -12,7 +12,7 @@ from cdec.core.errors import Notice
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """How far a stage of long work is.
+    """Progress of a stage of long work.
 
     Attributes:
         name: What is being done, such as ``tokenize``.

@@ -51,7 +51,7 @@ States: TypeAlias = Any
 
 
 class Completions(ABC):
-    """Which completion of a state scores best, each token by itself; states on the host."""
+    """Best completions of states, each token by itself; states on the host."""
 
     @abstractmethod
     def totals(self, states: Any) -> NDArray[np.float64]:

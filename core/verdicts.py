@@ -147,7 +147,7 @@ def _common_prefix(a: bytes, b: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TokenRefusal:
-    """Where a session refuses a row of tokens.
+    """Place at which a session refuses a row of tokens.
 
     Attributes:
         position: Of the first token that is not allowed; the row's length where it may not end.
@@ -193,7 +193,7 @@ _STRIDE = 1024
 
 @dataclass(frozen=True, slots=True)
 class ViablePrefix:
-    """How far a text could be followed.
+    """Longest prefix of a text that could be followed.
 
     Attributes:
         state: The state after its first ``byte`` bytes, which is not DEAD.

@@ -124,6 +124,6 @@ class Shard:
         return f"{self.index}/{self.count}"
 
     def has(self, record_id: RecordId) -> bool:
-        """Whether a record is in this shard: the head of SHA-256 of its id, modulo ``count``."""
+        """Say whether the shard has a record: the head of SHA-256 of its id, modulo ``count``."""
         digest = hashlib.sha256(str(record_id).encode()).digest()
         return int.from_bytes(digest[:8], "big") % self.count == self.index - 1

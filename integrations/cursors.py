@@ -64,7 +64,7 @@ class MatcherCursor:
 
     @property
     def is_full(self) -> bool:
-        """Whether new texts should begin in another session."""
+        """True where new texts should begin in another session."""
         return self.session.statistics()["states"] > _MOST_STATES
 
     def after(self, states: Any, tokens: Any) -> Any:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NAME = "cdec"
-"""What the backend is called in SGLang's ``grammar_backend``."""
+"""Name of the backend in SGLang's ``grammar_backend``."""
 _ANY_JSON = "$$ANY$$"
 """What SGLang writes for a request that asks for any JSON object."""
 

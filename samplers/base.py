@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cdec.core.sample import Sample
 
 Drawn: TypeAlias = "list[Sample] | CdecError"
-"""What became of a request: its samples, or its error."""
+"""Outcome of a request: its samples, or its error."""
 Draw: TypeAlias = "Callable[[LanguageModel, Sequence[Request], Observer | None], list[Drawn]]"
 """Draws for requests, all together."""
 
@@ -155,14 +155,14 @@ class Sampler(ABC):
     @property
     @abstractmethod
     def exactness(self) -> str:
-        """How the law of the draws relates to Q = P(. | S).
+        """Relation of the law of the draws to Q = P(. | S).
 
         ``exact``, ``asymptotic``, ``divergence``, ``biased`` or ``heuristic``.
         """
 
     @property
     def takes_most_probable(self) -> bool:
-        """Whether texts are the most probable ones that are found: then so is free text."""
+        """True where texts are the most probable ones that are found: then so is free text."""
         return False
 
     @abstractmethod

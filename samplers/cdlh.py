@@ -56,7 +56,7 @@ class CdlhSampler(RewardSampler):
 
 
 class CdlhApproxSampler(RewardSampler):
-    """As ``CdlhSampler``, but a draft model rolls out, so the target is called once an event.
+    """``CdlhSampler`` whose draft model rolls out, so the target is called once an event.
 
     Args:
         draft: A language model of the same vocabulary; the mask applies to it as well.

@@ -162,7 +162,7 @@ SCENARIOS = ("S1", "S2", "S3", "S4")
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What rounds are judged by.
+    """Thresholds by which rounds are judged.
 
     Attributes:
         tries: b, greedy events of the target that are tried where the draft was refused.
@@ -355,7 +355,7 @@ class CdslSampler(RewardSampler):
 
     @property
     def takes_most_probable(self) -> bool:
-        """Whether texts are the most probable ones that are found."""
+        """True where texts are the most probable ones that are found."""
         return self.verify == "hard"
 
     def planner(

@@ -258,7 +258,7 @@ class CandidateBatch:
 
     @property
     def passed(self) -> NDArray[np.bool_]:
-        """Whether each is accepted, bool[n, size]."""
+        """True where one is accepted, bool[n, size]."""
         x = np.exp(self.candidates.log_x).reshape(self.tests.shape)
         return np.asarray(self.tests < x)
 

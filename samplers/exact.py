@@ -29,7 +29,7 @@ from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import resample
 
 FALLBACKS = {"disc": "asymptotic", "asap": "asymptotic", "none": "exact"}
-"""What a sample past the budget becomes, and its exactness: one of K more candidates, taken in
+"""Method of a sample past the budget, and its exactness: one of K more candidates, taken in
 proportion to its weight; the next candidate, with its weight; or no text at all."""
 MOST_TRIES = 1 << 16
 """Largest K of the fallback ``disc``: its candidates are one round, which is never split, and take

@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What help, ``cdec methods`` and the reference say of a method.
+    """Facts of a method for help, ``cdec methods`` and the reference.
 
     Attributes:
         summary: What it draws, one sentence of at most 61 characters.
@@ -234,4 +234,4 @@ ABOUT: dict[str, About] = {
         takes_best=True,
     ),
 }
-"""What is said of each method, by its name in ``METHODS``."""
+"""Facts of each method, by its name in ``METHODS``."""

@@ -30,7 +30,7 @@ NEEDED = np.maximum(
 
 
 class States(NamedTuple):
-    """What is known of W growing texts.
+    """Loop states of W growing texts.
 
     recent: uint8[W, 512], the last 256 bytes twice over: byte i at ``-i & 255`` and 256 further, so
     that those before a byte stand behind it. runs: uint16[W, 257], by period how many bytes equal

@@ -211,7 +211,7 @@ def _from_end(terms: torch.Tensor) -> torch.Tensor:
 
 
 TOLERANCE = 1e-5
-"""How far from 1 a distribution's sum may be."""
+"""Largest distance of a distribution's sum from 1."""
 _EXACT = 1e-14
 """A sum this near to 1 is left as it is, so that a divergence of 0 returns the target itself."""
 

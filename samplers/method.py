@@ -13,7 +13,7 @@ from cdec.core.options import Option
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """What is known of a method before its sampler is imported.
+    """Declaration of a method, known before its sampler is imported.
 
     Attributes:
         name: As in ``METHODS``.
@@ -40,7 +40,7 @@ class Method:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What has to be given: constraint, draft, reward."""
+        """Names of what has to be given: constraint, draft, reward."""
         needs = (self.needs_constraint, self.needs_draft, self.needs_reward)
         return tuple(
             name

@@ -118,7 +118,7 @@ class Bracket:
 
     @property
     def width(self) -> float:
-        """How far the bounds are apart, in nats: 0 where there is no mass, inf for no lower one.
+        """Distance of the bounds, in nats: 0 where there is no mass, inf for no lower one.
 
         What they are widened by does not count: nothing that was not seen is there.
         """
@@ -220,7 +220,7 @@ class Prefixes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What is known of a frontier's prefixes when they are visited, W of them.
+    """A visit of a frontier's W prefixes.
 
     Attributes:
         log_mass: float64[W] log of the allowed mass there, -inf if none.

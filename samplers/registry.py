@@ -304,4 +304,4 @@ class _Samplers(Mapping[str, "type[Sampler]"]):
 
 
 SAMPLERS: Mapping[str, type[Sampler]] = _Samplers()
-"""As ``METHODS``: the class that draws."""
+"""The class that draws, by name, in the order of ``METHODS``."""

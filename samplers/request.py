@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 DRAWS = Option(name="n", type=int, default=1, unit="texts", at_least=1)
-"""How many texts are drawn for a prompt."""
+"""Number of texts that are drawn for a prompt."""
 MAX_NEW_TOKENS = Option(name="max_new_tokens", type=int, unit="tokens", at_least=1)
 """Most tokens of a text, end event not counted."""
 

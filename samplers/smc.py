@@ -77,7 +77,7 @@ class Populations:
 
     @property
     def resamplings(self) -> NDArray[np.int64]:
-        """How often each draw's population was resampled, int64[D]."""
+        """Number of times that each draw's population was resampled, int64[D]."""
         return self._resamplings
 
     def walk(self) -> Candidates:

@@ -40,12 +40,12 @@ class SpeculativeSampler(Sampler):
 
     @property
     def exactness(self) -> str:
-        """That of the method without a draft."""
+        """Exactness of the method without a draft."""
         return self._plain.exactness
 
     @property
     def takes_most_probable(self) -> bool:
-        """Whether texts are the most probable ones."""
+        """True where texts are the most probable ones."""
         return self.greedy
 
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:

@@ -45,7 +45,7 @@ WRAPPERS = (
         lambda sampler, requests: sampler.reward is not None and not sampler.method.needs_reward,
     ),
 )
-"""What draws around every method, the innermost first."""
+"""Wrappers that draw around every method, the innermost first."""
 
 
 def draft_of(

@@ -42,7 +42,7 @@ _COMPILED, _UP_TO_DATE, _FAILED = "compiled", "up to date", "failed"
 
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions(CommonOptions):
-    """Where an artifact goes, for which tokenizer it is, and what is said of it."""
+    """Options of an artifact: its place, its tokenizer, and what is said of it."""
 
     output: Path | None = option(
         None,

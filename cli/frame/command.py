@@ -53,7 +53,7 @@ EXIT_STATUSES: dict[int, str] = {
 
 @dataclass
 class Run:
-    """What ``main`` and the command share; Typer's context carries it as ``obj``.
+    """State that ``main`` and the command share; Typer's context carries it as ``obj``.
 
     Attributes:
         signals: Handlers of the run.

@@ -158,7 +158,7 @@ class Console:
 
     @property
     def is_fancy(self) -> bool:
-        """Whether stderr may get colours and cursor movement."""
+        """True where stderr may get colours and cursor movement."""
         dumb = os.environ.get("TERM", "") in ("", "dumb")
         return self.stderr.isatty() and not os.environ.get("NO_COLOR") and not dumb
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 Rows: TypeAlias = list[tuple[str, str]]
 """Names and values of a table."""
 Described: TypeAlias = Mapping[str, Any]
-"""What ``inspect --json`` prints of an artifact."""
+"""Output of ``inspect --json`` for an artifact."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompileCommand:
-    """What a compile command says of its kind of source; the row of ``SOURCE_KINDS`` names it.
+    """Declaration of a compile command's kind of source; the row of ``SOURCE_KINDS`` names it.
 
     Attributes:
         kind: Of the artifact.

@@ -90,11 +90,11 @@ class _Closed(io.RawIOBase):
         return self._number
 
     def readable(self) -> bool:
-        """Whether it is stdin."""
+        """Say whether it is stdin."""
         return self._number == 0
 
     def writable(self) -> bool:
-        """Whether it is stdout."""
+        """Say whether it is stdout."""
         return self._number == 1
 
     def readinto(self, buffer: object) -> int:

@@ -15,7 +15,7 @@ from cdec.core.kinds import SOURCE_KINDS
 
 @dataclass(frozen=True)
 class Command:
-    """What is known of a command before its module is imported.
+    """Declaration of a command, known before its module is imported.
 
     Attributes:
         module: Has an ``Options`` dataclass and ``execute(options, run) -> status``.

@@ -113,7 +113,7 @@ class FreeTextOptions:
 
     @property
     def free_text(self) -> FreeText | None:
-        """What was typed; None for nothing.
+        """The typed value; None for nothing.
 
         Raises:
             UsageError: It makes no sense, or is no UTF-8.

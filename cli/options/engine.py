@@ -24,7 +24,7 @@ OF_RAY = (
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """Where records are drawn, and how they are dealt out to workers."""
+    """Options of the engine that draws records and deals them out to workers."""
 
     engine: Literal["local", "ray"] = option(
         "local",

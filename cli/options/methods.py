@@ -29,7 +29,7 @@ _LITERAL: Any = Literal
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceOptions:
-    """Which method, and how many samples."""
+    """Options of the method and the number of samples."""
 
     method: str = option(
         "disc",

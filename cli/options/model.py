@@ -16,7 +16,7 @@ temperature_option = partial(option, 1.0, "Divides the logits.", METHOD, decides
 
 @dataclass(frozen=True, kw_only=True)
 class WarpingOptions:
-    """How the model's distribution is warped."""
+    """Options that warp the model's distribution."""
 
     temperature: float = temperature_option()
     top_k: int | None = option(None, "Keep the k best tokens.", METHOD, decides=True)
@@ -27,7 +27,7 @@ class WarpingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingOptions:
-    """How texts are drawn for prompts."""
+    """Options of drawing texts for prompts."""
 
     seed: int = option(
         0, "Of every random draw.", METHOD, at_least=0, at_most=math.inf, decides=True, common=True
@@ -47,7 +47,7 @@ class DecodingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """Which model, and how it is loaded."""
+    """Options of the model and its loading."""
 
     allow_special: bool = option(
         False, "Text of special tokens in prompts becomes the token.", shared.PROMPTS, decides=True

@@ -88,7 +88,7 @@ class PromptOptions:
 
     @property
     def has_texts(self) -> bool:
-        """Whether prompts are given as texts, so that no records are read."""
+        """True where prompts are given as texts, so that no records are read."""
         return bool(self.prompt or self.prompt_file)
 
 

@@ -69,7 +69,7 @@ def parse_whitespace(options: GrammarLimitOptions) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaReadingOptions:
-    """What a JSON Schema means where the standard leaves it open, and what masks cannot hold."""
+    """Meaning of a JSON Schema where the standard leaves it open or masks cannot hold it."""
 
     lenient: bool = option(
         False,

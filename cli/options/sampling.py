@@ -18,7 +18,7 @@ from cdec.core.files.remote import Place
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """Where samples go, and what happened at their tokens."""
+    """Destinations of samples, and of what happened at their tokens."""
 
     output: Place | None = option(
         None,

@@ -49,7 +49,7 @@ copy_option = partial(
 
 
 def names_model(value: str) -> bool:
-    """Whether a value names a model or tokenizer that does not ship with the package."""
+    """Say whether a value names a model or tokenizer that does not ship with the package."""
     return not is_shipped(value)
 
 
@@ -138,7 +138,7 @@ template_option = partial(
 
 @dataclass(frozen=True, kw_only=True)
 class FailureOptions:
-    """What becomes of a run whose records are bad."""
+    """Treatment of a run whose records are bad."""
 
     strict: bool = option(False, "Stop at the first bad record.", OUTPUT)
     max_bad: int = option(

@@ -36,7 +36,7 @@ class TextRecordOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TextFormatOptions:
-    """How texts stand in a file that artifacts are made of, or checked against."""
+    """Format of texts in a file that artifacts are made of, or checked against."""
 
     format: Literal["auto", "text", "json", "jsonl", "csv", "parquet", "arrow"] = option(
         "auto", "Format of the texts.", INPUT, common=True

@@ -75,17 +75,17 @@ class Draft:
 
     @property
     def is_model(self) -> bool:
-        """Whether it is a model."""
+        """True where it is a model."""
         return self.name is not None and self.name not in NO_MODELS
 
     @property
     def keeps_counts(self) -> bool:
-        """Whether its counts may be read from a file and written to one."""
+        """True where its counts may be read from a file and written to one."""
         return self.name == COUNTS and self.method.uses("counts")
 
     @property
     def guessing(self) -> str | None:
-        """What was typed to guess tokens from counts; None where none are guessed."""
+        """The typed option by which tokens are guessed from counts; None where none are guessed."""
         return "--draft counts" if self.name == COUNTS else None
 
     def load_early(self) -> LanguageModel | None:

@@ -69,7 +69,7 @@ class UnderWay:
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """What a command does with its tasks.
+    """Loop of a command over its tasks.
 
     Attributes:
         work: Done batch by batch.

@@ -75,7 +75,7 @@ class ChosenMethod:
         return cls(method, values, given.get("cost_ratio") == MEASURE)
 
     def uses(self, name: str) -> bool:
-        """Whether the method has an option."""
+        """Say whether the method has an option."""
         return self.declared.option(name) is not None
 
     @property

@@ -129,7 +129,7 @@ class Plan:
 
     @property
     def asking(self) -> Asking | None:
-        """What the lines of the input may ask, where they are requests of a batch file.
+        """Demands that the lines of the input may make, where they are requests of a batch file.
 
         Raises:
             UsageError: What they may bring is nothing that can be brought.

@@ -269,7 +269,7 @@ def _hash(parts: object) -> str:
 
 
 OF_MODEL = frozenset({"vocabulary", "prompt_form"})
-"""What a manifest says that only the loaded model can tell."""
+"""Entries of a manifest that only the loaded model can tell."""
 
 
 def finished_status(plan: Plan, files: Files, config: Mapping[str, object], run: Run) -> int | None:

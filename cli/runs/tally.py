@@ -37,7 +37,7 @@ _LEAST_BLANK = 16
 
 @dataclass(frozen=True)
 class Spent:
-    """What a run took.
+    """Time and work of a run.
 
     Attributes:
         wall: Seconds by the clock on the wall, loading included.
@@ -88,7 +88,7 @@ class Tally(Counts):
 
     @property
     def has_results(self) -> bool:
-        """Whether some record did not fail."""
+        """True where some record did not fail."""
         return self.errors < self.records
 
     @property
@@ -111,7 +111,7 @@ class Tally(Counts):
 
     @property
     def incomplete(self) -> int:
-        """How many samples are not whole texts that the method gave for good."""
+        """Number of samples that are not whole texts that the method gave for good."""
         return self.samples - self.ends[FINISH_COMPLETE]
 
     def mass_notices(self, remedy: str) -> list[Notice]:

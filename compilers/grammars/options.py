@@ -18,7 +18,7 @@ from cdec.core.grammars.indenter import Indenter
 
 Dialect: TypeAlias = Literal["auto", "lark", "ebnf", "gbnf"]
 SourceFormat: TypeAlias = Dialect | Literal["regex"]
-"""What a source may be: a regular expression is no dialect, and has an entry of its own."""
+"""Format of a source: a regular expression is no dialect, and has an entry of its own."""
 _FORMATS = (*get_args(Dialect), "regex")
 
 MAX_WHITESPACE = 8
@@ -45,7 +45,7 @@ PHASES = {
 
 @dataclass(slots=True)
 class GrammarReport(SourceReport):
-    """What a grammar compilation did.
+    """Report of a grammar compilation.
 
     Attributes, beside those of every report:
         lexer: How the text is cut into terminals.
@@ -86,7 +86,7 @@ class GrammarReport(SourceReport):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrammarOptions(SourceOptions[GrammarReport]):
-    """What a grammar is compiled with.
+    """Options of a grammar compilation.
 
     Attributes:
         start: Name of the start rule; None: what the dialect says.

@@ -161,7 +161,7 @@ class CounterStates(NamedTuple):
 
     @property
     def lacks_some(self) -> bool:
-        """Whether there are copies to be put in."""
+        """True where there are copies to be put in."""
         return bool(self.more.any())
 
 

@@ -63,7 +63,7 @@ class Automaton:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the set holds no text."""
+        """True where the set holds no text."""
         return len(self.rows) == 1 and not self.accepts[0]
 
     @property

@@ -142,12 +142,12 @@ class Numbers:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the set holds no number."""
+        """True where the set holds no number."""
         return self._whole == NO_NUMBERS and self._others == NO_NUMBERS
 
     @property
     def is_everything(self) -> bool:
-        """Whether the set holds all numbers, however spelled."""
+        """True where the set holds all numbers, however spelled."""
         return (~self).is_empty
 
     def finite(self, limit: int) -> tuple[Decimal | int, ...] | None:

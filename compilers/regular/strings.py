@@ -282,7 +282,7 @@ class Strings:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the set holds no string."""
+        """True where the set holds no string."""
         if self._extra:
             return False
         missing = len(self._missing)
@@ -293,7 +293,7 @@ class Strings:
 
     @property
     def is_everything(self) -> bool:
-        """Whether the set holds every string."""
+        """True where the set holds every string."""
         return (~self).is_empty
 
     def finite(self, limit: int) -> tuple[str, ...] | None:

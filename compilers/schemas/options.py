@@ -32,7 +32,7 @@ PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaLimits:
-    """What compiling a JSON Schema may cost; passing one is a ``LimitError`` that names it.
+    """Limits of compiling a JSON Schema; passing one is a ``LimitError`` that names it.
 
     ``compile_seconds`` and ``compile_megabytes`` (above what an idle process needs) bound the child
     process of a ``ChildCompiler``.
@@ -62,7 +62,7 @@ class SchemaLimits:
 
 @dataclass(slots=True)
 class SchemaReport(SourceReport):
-    """What a schema compilation did.
+    """Report of a schema compilation.
 
     Attributes, beside those of every report:
         draft: Of JSON Schema, as ``$schema`` says: ``2020-12``, ``draft-07`` and so on.
@@ -82,7 +82,7 @@ class SchemaReport(SourceReport):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaOptions(SourceOptions[SchemaReport]):
-    """What a JSON Schema is compiled with.
+    """Options of a schema compilation.
 
     Attributes:
         lenient: Record a keyword that masks cannot enforce where it stands, instead of refusing.

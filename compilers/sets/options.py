@@ -38,7 +38,7 @@ class SetLimits:
 
 @dataclass(slots=True)
 class SetReport:
-    """What a set compilation did.
+    """Report of a set compilation.
 
     Attributes:
         path: The artifact.
@@ -97,7 +97,7 @@ class SetReport:
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
-    """How a member becomes token rows.
+    """Options of a set compilation: the way from a member to token rows.
 
     Attributes:
         prefix: Text before every member, tokenised together with it.
@@ -119,7 +119,7 @@ class SetOptions:
 
     @property
     def heads(self) -> list[str]:
-        """What precedes a member in its rows, one entry a row."""
+        """Texts that precede a member in its rows, one entry a row."""
         with_space, without = self.prefix + " ", self.prefix
         return {"always": [with_space], "never": [without]}.get(
             self.leading_space, [without, with_space]

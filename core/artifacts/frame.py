@@ -30,7 +30,7 @@ _REBUILD = "compile the artifact again, or copy it again from where it came"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What an Arrow IPC file says of itself.
+    """Metadata of an Arrow IPC file.
 
     Attributes:
         metadata: The schema's custom metadata.

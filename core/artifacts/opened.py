@@ -70,7 +70,7 @@ class StoredConstraint(Constraint):
 
     @classmethod
     def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
-        """Whether a lookahead can change the masks of an artifact with these metadata."""
+        """Say whether a lookahead can change the masks of an artifact with these metadata."""
         return cls.of_kind.has_terminals
 
     def with_lookahead(self, lookahead: int | None) -> StoredConstraint:

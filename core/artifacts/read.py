@@ -48,7 +48,7 @@ _MAX_ENTRY_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ArtifactLimits:
-    """What reading an artifact may cost; passing one is a ``LimitError``.
+    """Limits of reading an artifact; passing one is a ``LimitError``.
 
     Attributes:
         max_bytes: Largest file.

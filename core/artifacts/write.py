@@ -27,7 +27,7 @@ from cdec.core.tokens.vocabulary import Vocabulary
 
 FORMAT_VERSION = 1
 MADE_FROM_KEY = "cdec.made_from"
-"""What a compiling command notes of source and options, to know them again."""
+"""Key of a compiling command's note of source and options, to know them again."""
 CHUNK_BYTES = 4 << 20
 DIGEST_CHARACTERS = 64
 DIGEST_KEY = "cdec.digest"

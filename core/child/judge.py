@@ -29,7 +29,7 @@ _START_S = 60.0
 
 
 class Answer(NamedTuple):
-    """What came of asking for a verdict.
+    """A verdict, or the reason why there is none.
 
     Attributes:
         verdict: Whether the text is a member, or what else the reader says of it; None where that

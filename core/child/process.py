@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class ServerFaultError(Exception):
-    """What the server printed of a fault of its own: the cause of the error that is raised."""
+    """A fault of the server's own, as it printed it: the cause of the error that is raised."""
 
 
 class LostServerError(CdecError):
@@ -116,7 +116,7 @@ class ServerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """True where it has not ended."""
         return self._process.poll() is None
 
     @property

@@ -39,7 +39,7 @@ class OutOfTime(Exception):  # noqa: N818  # not an error: an answer
 
 
 class Language(NamedTuple):
-    """What decides whether a text is a member, compared by what it says.
+    """A language as its judge gets it, compared by what it says.
 
     Attributes:
         reader: Dotted name of the module that reads it. It has ``parser_of(*parts)``, which returns

@@ -326,7 +326,7 @@ class ConjunctionConstraint(Constraint, Listed):
 
     @cached_property
     def facts(self) -> Facts:
-        """What is declared of both, of texts by the side that shows them."""
+        """Facts of both, of texts by the side that shows them."""
         sides = [self.first.facts, self.second.facts]
         looks = [side.lookahead for side in sides if side.lookahead is not None]
         return Facts(

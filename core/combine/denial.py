@@ -40,7 +40,7 @@ OFF = -1
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Where tokens lead that stay in the trie.
+    """Steps by tokens that stay in the trie.
 
     Attributes:
         tokens: int64[k] ascending.
@@ -145,7 +145,7 @@ _FIRST = 1 << 61
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What is known of a constraint at nodes of the trie; shared by its sessions.
+    """Verdicts of a constraint at nodes of the trie; shared by its sessions.
 
     Attributes:
         is_stuck: Whether all that could follow is denied.
@@ -400,7 +400,7 @@ class DeniedConstraint(WrappedConstraint):
 
     @cached_property
     def facts(self) -> Facts:
-        """What is declared of the inner constraint; of it alone, how many texts it lacks."""
+        """Facts of the inner constraint; of it alone, how many texts it lacks."""
         return self._facts_within(denied_unknown=self._unknown())
 
     def _unknown(self) -> int:

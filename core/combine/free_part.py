@@ -51,7 +51,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class FreeState:
-    """What may follow at one state.
+    """Allowed continuations at one state.
 
     Attributes:
         tokens: int32[k] ascending: of all others a state of free text says what its first one says,

@@ -15,7 +15,7 @@ REGIONS = Option(name="regions", type=int, default=0, unit="regions", at_least=0
 
 @dataclass(frozen=True, slots=True)
 class MarkerLimits:
-    """What the markers of one text may take; they may come from strangers, as records' fields do.
+    """Limits of the markers of one text; they may come from strangers, as records' fields do.
 
     Raises:
         UsageError: One is out of bounds.
@@ -86,7 +86,7 @@ class FreeText:
         return None if self.between is None else self.between[1]
 
     def owes(self, regions: int) -> bool:
-        """Whether free text must lead to a marker after so many regions."""
+        """Say whether free text must lead to a marker after so many regions."""
         return regions < self.regions if self.between is not None else self.budget is not None
 
     @classmethod

@@ -37,7 +37,7 @@ def at_position(number: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PrefixPosition:
-    """What may follow at one position of the prefix.
+    """Allowed continuations at one position of the prefix.
 
     Attributes:
         mask: int32[words], the allowed tokens.

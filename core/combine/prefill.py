@@ -199,7 +199,7 @@ class BegunConstraint(WrappedConstraint):
 
     @cached_property
     def facts(self) -> Facts:
-        """What is declared of the constraint within; it is walked by tokens."""
+        """Facts of the constraint within; it is walked by tokens."""
         return self._facts_within(takes_bytes=False, prefill=self.prefill)
 
     @cached_property

@@ -38,7 +38,7 @@ class Restriction:
         self._notices = FirstOfEach("constraints")
 
     def __bool__(self) -> bool:
-        """Whether anything is asked."""
+        """Say whether anything is asked."""
         return bool(self._others or self._denied)
 
     def of(self, constraint: Constraint | None, name: str) -> Constraint:

@@ -91,7 +91,7 @@ class StartedConstraint(WrappedConstraint):
         return StartedSession(session, self.vocabulary, first)
 
 
-_Reading = tuple[int, tuple[int, ...]]
+_Configuration = tuple[int, tuple[int, ...]]
 """A state of the member (DEAD where it cannot go on), and of each ending text begun its bytes."""
 
 
@@ -139,8 +139,8 @@ class TaggedSession(ForwardingSession):
         self._tokens = tokens
         self._takes_bytes = takes_bytes
         self._lock = Lock()
-        self._numbers: dict[_Reading, int] = {}
-        self._readings: list[_Reading] = []
+        self._numbers: dict[_Configuration, int] = {}
+        self._configurations: list[_Configuration] = []
         self._places: dict[int, _Region] = {}
         self._crossing: list[int] | None = None
         first = self._number((int(inner.start(1)[0]), ()))
@@ -152,11 +152,11 @@ class TaggedSession(ForwardingSession):
         return np.full(n, self._first, np.int64)
 
     def is_own(self, states: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say which states are readings, bool[n]."""
-        return (states >= 0) & (states < len(self._readings))
+        """Say which states are configurations, bool[n]."""
+        return (states >= 0) & (states < len(self._configurations))
 
     def own_mask(self, state: int) -> NDArray[np.int32]:
-        """Return the packed mask of a reading, int32[words]."""
+        """Return the packed mask of a configuration, int32[words]."""
         return self._place(state).mask
 
     def own_after(self, state: int, token: int) -> int:
@@ -169,7 +169,7 @@ class TaggedSession(ForwardingSession):
         if token in place.ending:
             return DONE
         if token not in place.after:
-            within = self._readings[state][0]
+            within = self._configurations[state][0]
             if within not in (DEAD, DONE):
                 within = int(self._member.advance(np.array([within]), np.array([token]))[0])
             else:
@@ -186,36 +186,36 @@ class TaggedSession(ForwardingSession):
 
     def statistics(self) -> dict[str, int]:
         """Return how many states the session holds, those of the session within included."""
-        return {"states": len(self._readings) + self._member.statistics()["states"]}
+        return {"states": len(self._configurations) + self._member.statistics()["states"]}
 
     def _is_open(self, state: int) -> bool:
-        return 0 <= state < len(self._readings)
+        return 0 <= state < len(self._configurations)
 
-    def _number(self, reading: _Reading) -> int:
-        if reading[0] == DEAD and not reading[1]:
+    def _number(self, configuration: _Configuration) -> int:
+        if configuration[0] == DEAD and not configuration[1]:
             return DEAD
         with self._lock:
-            number = self._numbers.setdefault(reading, len(self._readings))
-            if number == len(self._readings):
-                self._readings.append(reading)
+            number = self._numbers.setdefault(configuration, len(self._configurations))
+            if number == len(self._configurations):
+                self._configurations.append(configuration)
         return number
 
     def _follow(self, state: int, text: bytes) -> int:
         if not self._is_open(state) or not text:
             return state if self._is_open(state) or not text else DEAD
-        reading, rest = self._read(self._readings[state], text, None)
+        configuration, rest = self._read(self._configurations[state], text, None)
         if rest is None:
-            return self._number(reading)
+            return self._number(configuration)
         return DEAD if isinstance(self._begins.follow(0, rest), Found) else DONE
 
     def _place(self, state: int) -> _Region:
         if state not in self._places:
-            self._places[state] = self._filled(self._readings[state])
+            self._places[state] = self._filled(self._configurations[state])
         return self._places[state]
 
-    def _filled(self, reading: _Reading) -> _Region:
+    def _filled(self, configuration: _Configuration) -> _Region:
         """Find what may follow: tokens of the member, and those that reach into the ending text."""
-        within, _ = reading
+        within, _ = configuration
         allowed = np.zeros(self._vocabulary.width, np.bool_)
         if within not in (DEAD, DONE):
             mask = np.zeros((1, self.words), np.int32)
@@ -224,9 +224,9 @@ class TaggedSession(ForwardingSession):
             allowed[self._end_ids] = False
         ends: dict[int, tuple[int, ...]] = {}
         ending = set()
-        for token in self._reaching(reading):
+        for token in self._reaching(configuration):
             piece = self._vocabulary.token_bytes[token]
-            (_, reached), rest = self._read(reading, piece, DEAD)
+            (_, reached), rest = self._read(configuration, piece, DEAD)
             if rest is None:
                 if reached:
                     ends[token] = reached
@@ -237,9 +237,9 @@ class TaggedSession(ForwardingSession):
                 ending.add(token)
         return _Region(allowed, pack_mask(allowed[None])[0], frozenset(ending), ends)
 
-    def _reaching(self, reading: _Reading) -> set[int]:
+    def _reaching(self, configuration: _Configuration) -> set[int]:
         """Return the tokens that may reach into the ending text, or go on in it."""
-        within, begun = reading
+        within, begun = configuration
         starts = [*begun, 0] if self._is_member(within) else [*begun]
         tokens: set[int] = set()
         # No token is longer than the longest: many places of a long text go on alike.
@@ -268,20 +268,20 @@ class TaggedSession(ForwardingSession):
         return within != DEAD and bool(self._member.is_complete(np.array([within]))[0])
 
     def _read(
-        self, reading: _Reading, piece: bytes, after: int | None
-    ) -> tuple[_Reading, bytes | None]:
-        """Follow bytes from a reading.
+        self, configuration: _Configuration, piece: bytes, after: int | None
+    ) -> tuple[_Configuration, bytes | None]:
+        """Follow bytes from a configuration.
 
         Args:
-            reading: Where they begin.
+            configuration: Where they begin.
             piece: At least one byte.
             after: The state of the member after them; None follows them by bytes.
 
         Returns:
-            The reading after them; and what they have behind the first end of the region, None
+            The one after them; and what they have behind the first end of the region, None
             where it does not end.
         """
-        within, begun = reading
+        within, begun = configuration
         found = dict.fromkeys(begun, piece)
         reached: list[int] = []
         rests: list[bytes] = []
@@ -313,7 +313,7 @@ class TaggedSession(ForwardingSession):
 
 
 class TaggedConstraint(WrappedConstraint):
-    """What stands in a tagged region: a member, and the text that ends the region.
+    """Constraint of a tagged region: a member, and the text that ends the region.
 
     The region ends where, for the first time, its text is a member and the ending one. So a member
     that holds the ending text itself behind a shorter member is never drawn whole. The last token

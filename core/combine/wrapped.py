@@ -270,7 +270,7 @@ class WrappedConstraint(Constraint):
 
     @cached_property
     def facts(self) -> Facts:
-        """What is declared of the constraint within, but for what is changed."""
+        """Facts of the constraint within, but for what is changed."""
         return self._facts_within()
 
     def _facts_within(self, **changed: Any) -> Facts:

@@ -30,7 +30,7 @@ class Url(str):
 
 
 Place: TypeAlias = Url | Path
-"""Where a file is."""
+"""Location of a file."""
 
 
 def place_of(text: str) -> Place:
@@ -39,7 +39,7 @@ def place_of(text: str) -> Place:
 
 
 def is_url(source: object) -> bool:
-    """Whether a source is the text of a URL; a path never is, since it has single slashes only."""
+    """Say whether a source is the text of a URL; a path has single slashes only."""
     return isinstance(source, str) and _URL.match(source) is not None
 
 

@@ -96,7 +96,7 @@ class BlankRuns:
 
     @property
     def are_bounded(self) -> bool:
-        """Whether every run is allowed."""
+        """True where every run is allowed."""
         if self._most is None or not self._characters:
             return True
         allowed = self._allowed

@@ -132,7 +132,7 @@ OPEN_ROLE, CLOSE_ROLE, NOWHERE_ROLE, COLUMN_ROLE = 1, 2, 3, 4
 feed, or beyond the last column; from COLUMN_ROLE on, two for each column k: a line break with k
 columns, and one with k more than its state's ``state_column``, in trees."""
 RELATIVE = 1 << 30
-"""What is added to an element of ``delta`` that is relative."""
+"""Added to an element of ``delta`` that is relative."""
 AUTOMATON = tuple(name for name in GrammarArrays._fields if name.startswith("automaton_"))
 """The columns of the automaton of masks, as far as it was made when compiling."""
 COLUMNS: Mapping[str, str] = element_types(GrammarArrays)

@@ -100,12 +100,12 @@ class GrammarConstraint(StoredConstraint):
 
     @classmethod
     def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
-        """Whether texts have terminals after the first: a regular expression is one terminal."""
+        """Say whether texts have further terminals: a regular expression is one terminal."""
         return bool(json.loads(metadata.get("cdec.options", "{}")).get("dialect") != "regex")
 
     @cached_property
     def facts(self) -> Facts:
-        """What is declared of grammars, and of this one.
+        """Facts of grammars, and of this one.
 
         A lookahead keeps it sound only where the text can go on byte by byte.
         """

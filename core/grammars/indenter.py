@@ -16,7 +16,7 @@ _PYTHON = "python"
 
 @dataclass(frozen=True, slots=True)
 class Indenter:
-    """Which terminals are line breaks, brackets and blocks; the defaults are lark's PythonIndenter.
+    """Terminals of line breaks, brackets and blocks; the defaults are lark's PythonIndenter.
 
     Within brackets a line break is dropped. Elsewhere it is a token, and behind it comes, by the
     columns after its last line feed (a blank is one, a tab ``tab_len``): INDENT where there are

@@ -213,7 +213,7 @@ class Engine:
 
     @property
     def should_be_replaced(self) -> bool:
-        """Whether new sessions should have a new engine: stacks fill much of the budget."""
+        """True where new sessions should have a new engine: stacks fill much of the budget."""
         return self._counts()["stack_bytes"] > max(self.budget // 4, _LEAST_STACKS)
 
     def statistics(self) -> dict[str, int]:

@@ -32,7 +32,7 @@ _INSIDE = -2
 
 @dataclass(frozen=True)
 class JsonTokens:
-    """What the T tokens of a vocabulary are within JSON.
+    """Classification of the T tokens of a vocabulary within JSON.
 
     From between two characters of a string on, *content* is characters as they are; *inside* is
     content and escapes, either of which may be unfinished at the end.

@@ -23,7 +23,7 @@ _RANK, _COUNTERS = 1, 5
 
 
 class Phase(IntEnum):
-    """What stands or is awaited at a level of nesting, as the library numbers it."""
+    """Phase of a level of nesting: what stands there or is awaited, as the library numbers it."""
 
     ROOT_VALUE = 0
     ROOT_DONE = 1
@@ -123,12 +123,12 @@ class Level:
 
     @property
     def is_within(self) -> bool:
-        """Whether a value is awaited or spelled, not what stands between values."""
+        """True where a value is awaited or spelled, not what stands between values."""
         return self.phase in (*_VALUES, *_SPELLED)
 
     @property
     def awaits_value(self) -> bool:
-        """Whether a value may begin here."""
+        """True where a value may begin here."""
         return self.phase in _VALUES
 
     @cached_property

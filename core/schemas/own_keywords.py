@@ -7,11 +7,11 @@ for other readers of the schema they are comments, as all unknown keywords are.
 from __future__ import annotations
 
 NUMBERS = "x-cdec-numbers"
-"""How a number is written, in a way that says what is read: one of ``NUMBER_READERS``."""
+"""Notation of a number, in a way that says what is read: one of ``NUMBER_READERS``."""
 UNENFORCED = "x-cdec-unenforced"
-"""What the type asks and masks do not see to: a list of reasons, such as names of validators."""
+"""Demands of the type that masks do not see to: a list of reasons, such as names of validators."""
 NOTE = "x-cdec-note"
-"""What whoever compiles should know, such as the day that past and future are told by."""
+"""A note to whoever compiles, such as the day that past and future are told by."""
 
 NUMBER_READERS = ("integers", "doubles")
 """``integers``: digits alone, as readers of integers take them. ``doubles``: whatever a double is

@@ -106,7 +106,7 @@ class SchemaConstraint(StoredConstraint):
 
     @cached_property
     def facts(self) -> Facts:
-        """What is declared of schemas, and of this one; sound only where any text is spelled."""
+        """Facts of schemas, and of this one; sound only where any text is spelled."""
         missing = unspelt(self.vocabulary, int(self.arrays.indent[0]))
         return replace(
             self.of_kind,

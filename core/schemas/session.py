@@ -95,7 +95,7 @@ class Engine:
 
     @property
     def should_be_replaced(self) -> bool:
-        """Whether new sessions should have a new engine: states fill much of the budget."""
+        """True where new sessions should have a new engine: states fill much of the budget."""
         counts = self.statistics()
         return counts["bytes"] - counts["memo_bytes"] > max(self.budget // 4, _LEAST_STATES)
 

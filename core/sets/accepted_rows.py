@@ -19,7 +19,7 @@ _CHUNK = 1 << 16
 
 @dataclass(eq=False)
 class AcceptedRows:
-    """What another constraint says of a set's R rows.
+    """Verdicts of another constraint on a set's R rows.
 
     Attributes:
         kept: bool[R] rows of the set that it accepts, the set's own filter included.

@@ -150,7 +150,7 @@ class SetConstraint(StoredConstraint, Listed):
 
     @cached_property
     def facts(self) -> Facts:
-        """What is declared of sets, and of this one; each head of its rows, and the tail, frame."""
+        """Facts of sets, and of this one; each head of its rows, and the tail, frame."""
         index = self.members.index
         return replace(
             self.of_kind,

@@ -34,7 +34,7 @@ def named(path: str) -> str:
 
 
 def is_shipped(name: str) -> bool:
-    """Whether this is the name of a shipped model."""
+    """Say whether this is the name of a shipped model."""
     return name in _FOLDERS
 
 
@@ -59,7 +59,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class HubUnavailable:
-    """Why models can come from this machine only.
+    """A reason why models can come from this machine only.
 
     Attributes:
         reason: The end of a sentence about a model that is not there.
@@ -71,7 +71,7 @@ class HubUnavailable:
 
     @property
     def hint(self) -> str:
-        """What to do about a model that is not on this machine."""
+        """Advice about a model that is not on this machine."""
         return f"{self.remedy}, or name a local folder or file"
 
 

@@ -113,7 +113,7 @@ def continuation_spec(spec: Spec, special_ids: Collection[int]) -> Spec:
 
 
 FRAMING = ("normalizer", "pre_tokenizer", "post_processor")
-"""What makes the text of a prompt of a continuation: spaces and special tokens around it."""
+"""Parts that make the text of a prompt of a continuation: spaces and special tokens around it."""
 
 
 def _unreachable(token_id: int) -> str:

@@ -19,7 +19,7 @@ from cdec.core.mask import offsets_of
 
 
 class Encoder(Protocol):
-    """What encodes the texts of a vocabulary, as ``Tokenization`` does.
+    """Encoder of the texts of a vocabulary, as ``Tokenization`` does.
 
     Attributes:
         hash: SHA-256 (hex) over all that decides how text becomes tokens.
@@ -182,14 +182,14 @@ class Vocabulary:
 
     @cached_property
     def is_ordinary(self) -> NDArray[np.bool_]:
-        """Which ids are ordinary tokens, bool[width], read-only."""
+        """True at ids of ordinary tokens, bool[width], read-only."""
         ordinary = np.zeros(self.width, dtype=np.bool_)
         ordinary[: self.size] = self.byte_lengths > 0
         return _frozen(ordinary)
 
     @cached_property
     def has_space_tokens(self) -> bool:
-        """Whether some tokens of several bytes begin with a space, as words within a text do."""
+        """True where some tokens of several bytes begin with a space, as words within a text do."""
         longer = np.flatnonzero(self.byte_lengths > 1)
         return bool((self.flat_bytes[self.byte_offsets[longer]] == ord(" ")).any())
 
@@ -200,7 +200,7 @@ class Vocabulary:
 
     @cached_property
     def byte_offsets(self) -> NDArray[np.int64]:
-        """Where each token's bytes lie in ``flat_bytes``, int64[size + 1], read-only."""
+        """Offsets of each token's bytes in ``flat_bytes``, int64[size + 1], read-only."""
         return _frozen(offsets_of(self.byte_lengths))
 
     @cached_property

@@ -22,7 +22,7 @@ _AS_TEXTS = "say with `format` text that its lines are texts"
 
 @dataclass(frozen=True, slots=True)
 class EntityRequest:
-    """What is asked of an input of entities, and how its bad lines are treated.
+    """Request for an input of entities, with the treatment of its bad lines.
 
     Attributes:
         source: Path, ``"-"`` or stream.

@@ -42,7 +42,7 @@ _PIECE_BYTES = 1 << 20
 _ARROW_PIECE_BYTES = 64 << 10
 _FEED_BYTES = 16 << 10  # so that a bomb is measured against what was read of it, not its whole size
 GRACE_BYTES = 16 << 20
-"""What is no larger may expand as it likes."""
+"""Size up to which an input may expand as it likes."""
 _XZ_MEMORY_BYTES = 256 << 20  # xz -9 needs 65 MiB
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
 """What follows ``BZh`` and a digit, so that no text is taken for bzip2."""

@@ -153,7 +153,7 @@ def _json_error(
 
 
 UNIT = "record"
-"""What the values of an input are called, and counted by."""
+"""Name of the values of an input, by which they are counted."""
 Value = tuple[int, int, bytes]
 """A value's number from 1, the 0-based offset of its first byte, and its bytes."""
 

@@ -138,7 +138,7 @@ class LineBlocks:
 
 
 class Skipped:
-    """What is kept of an overlong line: its length and its hash."""
+    """Remains of an overlong line: its length and its hash."""
 
     def __init__(self) -> None:
         self.length = 0

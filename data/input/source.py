@@ -34,7 +34,7 @@ Source = str | Path | BinaryIO
 
 @dataclass(frozen=True, slots=True)
 class InputLimits:
-    """What an input may cost before it is refused; the newline of a line does not count.
+    """Limits beyond which an input is refused; the newline of a line does not count.
 
     Raises:
         UsageError: One is out of bounds.
@@ -58,7 +58,7 @@ PROMPT_LIMITS = InputLimits(max_line_bytes=16 << 20)
 
 @dataclass(slots=True)
 class SourceStats:
-    """What a reader has seen so far; the caller may look at any time.
+    """Counts of a reader so far; the caller may look at any time.
 
     Attributes:
         lines: Lines (rows of a table) read, blank and skipped ones included.
@@ -240,7 +240,7 @@ def _with_head(chunks: Iterator[bytes], magics: tuple[bytes, ...]) -> tuple[byte
 
 
 def is_awaited(status: os.stat_result) -> bool:
-    """Whether somebody may write an input while it is read: a pipe, a socket, a device."""
+    """Say whether somebody may write an input while it is read: a pipe, a socket, a device."""
     return any(test(status.st_mode) for test in (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR))
 
 

@@ -31,7 +31,7 @@ _REFUSED = frozenset(
 
 @dataclass(frozen=True)
 class Form:
-    """What a file holds.
+    """Form of a file's records.
 
     Attributes:
         kind: ``lines``, ``csv``, ``tsv`` or ``parquet``.
@@ -43,12 +43,12 @@ class Form:
 
     @property
     def separator(self) -> str | None:
-        """What stands between the cells of a table of texts; None where it is none."""
+        """Separator of the cells of a table of texts; None where it is none."""
         return _SEPARATORS.get(f".{self.kind}")
 
     @property
     def is_staged(self) -> bool:
-        """Whether it cannot be added to in place, so that records stand in parts meanwhile."""
+        """True where it cannot be added to in place, so that records stand in parts meanwhile."""
         return self.kind != LINES or self.compression is not None
 
 

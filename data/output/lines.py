@@ -59,7 +59,7 @@ class FinishedRecords:
         self.records += 1
 
     def has(self, key: bytes, index: int | None) -> bool:
-        """Whether a draw is there; for an ``index`` of None, whether any is."""
+        """Say whether a draw is there; for an ``index`` of None, whether any is."""
         bits = self._indices.get(key, 0)
         return bits != 0 if index is None else bool(bits >> index & 1)
 

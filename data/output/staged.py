@@ -31,7 +31,7 @@ from cdec.data.output.lines import FinishedRecords, RecordWriter, line_of, read_
 
 
 class Held(Protocol):
-    """What has a descriptor: an open file or folder."""
+    """An open file or folder: something with a descriptor."""
 
     def fileno(self) -> int: ...
 

@@ -298,7 +298,7 @@ def _is_integer(value: object) -> bool:
 
 
 class FreeFields(TypedDict):
-    """What a record says of free text; None where it leaves it to the run."""
+    """Fields of a record that ask for free text; None where it leaves it to the run."""
 
     after: tuple[str, ...] | None
     between: tuple[str, str] | None

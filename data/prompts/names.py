@@ -26,13 +26,13 @@ CONSTRAINT_FIELDS = frozenset(
         "structured_outputs",
     }
 )
-"""What other programs call a constraint that a request brings."""
+"""Names that other programs give to a constraint that a request brings."""
 _SCHEMA_KEYS = frozenset({"$schema", "$ref", "type", "properties", "items", "enum", "anyOf"})
 
 
 @dataclass
 class OtherFields:
-    """What becomes of the fields of records that cdec does not read itself.
+    """Treatment of the fields of records that cdec does not read itself.
 
     Attributes:
         read: Names that a reward reads; None where code of somebody's own may read any. Those of
@@ -56,7 +56,7 @@ class OtherFields:
 
     @property
     def warning(self) -> str | None:
-        """What to say at the end of a run of the fields that nothing read; None for nothing."""
+        """Warning at the end of a run of the fields that nothing read; None for nothing."""
         if not self.unread:
             return None
         names = [repr(name) for name in self.unread]
@@ -127,7 +127,7 @@ def _distance(one: str, other: str) -> int:
 
 
 def is_constraint_of_others(name: str, value: object) -> bool:
-    """Whether a field is how another program is told what an answer must be."""
+    """Say whether a field is how another program is told what an answer must be."""
     if name == "json":
         # A record may well carry an object of that name; what looks like a schema was meant so.
         return value is True or (isinstance(value, dict) and not _SCHEMA_KEYS.isdisjoint(value))

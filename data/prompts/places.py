@@ -64,7 +64,7 @@ def input_files(places: Sequence[str]) -> list[InputFile]:
 
 
 def names_many(place: str) -> bool:
-    """Whether a place stands for other files: a folder or a pattern."""
+    """Say whether a place stands for other files: a folder or a pattern."""
     if place == "-":
         return False
     if is_url(place):
@@ -74,7 +74,7 @@ def names_many(place: str) -> bool:
 
 
 def would_hold(place: str, output: Place) -> bool:
-    """Whether a folder or pattern would name a file, once that is there."""
+    """Say whether a folder or pattern would name a file, once that is there."""
     if place == "-" or is_url(place) != is_url(output):
         return False
     if isinstance(output, Url):

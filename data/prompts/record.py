@@ -107,7 +107,7 @@ class PromptRecord:
 
     @property
     def brings_constraint(self) -> bool:
-        """Whether it says by itself what its texts must be."""
+        """True where it says by itself what its texts must be."""
         return bool(self.sources) or self.candidates is not None
 
 

@@ -25,7 +25,7 @@ _SAMPLE_FIELDS = frozenset(field.name for field in RECORD_FIELDS)
 
 
 class TextOptions(TypedDict, total=False):
-    """How texts are read, as ``read_prompts`` says."""
+    """Options of reading texts, as ``read_prompts`` says."""
 
     format: Format
     no_header: bool

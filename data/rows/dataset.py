@@ -27,7 +27,7 @@ class SavedDataset:
 
 
 def is_dataset(path: str | Path) -> bool:
-    """Whether a path is the folder of a saved dataset, or of several splits."""
+    """Say whether a path is the folder of a saved dataset, or of several splits."""
     folder = Path(path)
     return (folder / STATE).is_file() or (folder / _SPLITS).is_file()
 

@@ -70,7 +70,7 @@ FORMATS: dict[str, Format] = {
 }
 """All of them; each reader is imported where an input has its format."""
 ENDINGS = tuple(ending for form in FORMATS.values() for ending in form.endings)
-"""How names of inputs end; one of a compression may follow."""
+"""Endings of names of inputs; one of a compression may follow."""
 _MAGICS = tuple(magic for form in FORMATS.values() for magic in form.magics)
 
 
@@ -224,7 +224,7 @@ class Input:
 
 
 def can_repeat(source: Source) -> bool:
-    """Whether an input can be read twice, without waiting for anybody; nothing is opened."""
+    """Say whether an input can be read twice, without waiting for anybody; nothing is opened."""
     if not isinstance(source, str | Path):
         return _is_regular(source.fileno)
     if str(source) == "-":

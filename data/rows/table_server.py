@@ -26,7 +26,7 @@ from cdec.core.child.serving import (
 from cdec.data.rows.cells import plain_columns
 
 GRACE_BYTES = 16 << 20
-"""What is no larger may expand as it likes."""
+"""Size up to which an input may expand as it likes."""
 _GRACE_OF_BATCH = 256 << 20
 """What one batch may take in memory, however few bytes spell it."""
 _BATCH_BYTES = 64 << 20

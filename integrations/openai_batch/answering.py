@@ -40,7 +40,7 @@ _FAULTS = frozenset({"E_INTERNAL", "E_IO"})
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """What is drawn for a request.
+    """Draws for a request.
 
     Attributes:
         asked: The request.

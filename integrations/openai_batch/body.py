@@ -28,9 +28,9 @@ READ: Mapping[str, frozenset[str]] = {
     CHAT: frozenset({*_SHARED, "messages", "max_completion_tokens", "top_logprobs"}),
     TEXT: frozenset({*_SHARED, "prompt"}),
 }
-"""What is read of a body."""
+"""Fields of a body that are read."""
 LABELS = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "user"})
-"""What says nothing of the text: who asks, and what for."""
+"""Fields that say nothing of the text: who asks, and what for."""
 NEUTRAL: Mapping[str, Sequence[object]] = {
     "best_of": (1,),
     "echo": (False,),
@@ -99,7 +99,7 @@ _FORMATS = ("text", "json_object", "json_schema")
 
 @dataclass(frozen=True)
 class Asking:
-    """What the requests of a file may ask.
+    """Demands that the requests of a file may make.
 
     Attributes:
         settings: Which artifacts they may name, and what they may bring.

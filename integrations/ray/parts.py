@@ -114,7 +114,7 @@ def _given(number: int, records: list[PromptRecord | BadRecord]) -> Part:
 
 @dataclass(frozen=True)
 class PartFolder:
-    """Where the part files of a run go.
+    """Folder of the part files of a run.
 
     Attributes:
         path: The folder; by URL it is a ``FarPartFolder``.

@@ -54,7 +54,7 @@ class PartRun:
 
     @property
     def done(self) -> int:
-        """How many parts are done."""
+        """Number of parts that are done."""
         return self.total - len(self.waiting)
 
 

@@ -30,7 +30,7 @@ class WorkerError(UnavailableError):
 
 @dataclass(frozen=True)
 class Settings:
-    """How records are sampled, wherever that is done.
+    """Settings of sampling records, wherever that is done.
 
     Attributes:
         run: What the record sampler is told, all of which can be pickled: artifacts by their

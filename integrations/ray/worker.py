@@ -42,7 +42,7 @@ _Record: TypeAlias = "PromptRecord | BadRecord"
 
 
 class Journal:
-    """Which records of which piece of work are under way; an actor of Ray's."""
+    """Journal of the records of each piece of work that are under way; an actor of Ray's."""
 
     def __init__(self) -> None:
         self._under_way: dict[str, dict[str, bool]] = {}
@@ -162,7 +162,7 @@ def written(
 
 @dataclass(frozen=True)
 class Report:
-    """What a worker says of a part.
+    """Report of a worker on a part.
 
     Attributes:
         name: Of the part.

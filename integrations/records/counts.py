@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cdec.integrations.records.tasks import Done
 
 SAMPLING = "sampling"
-"""What summaries call the time of drawing that is neither the model's nor the masks'."""
+"""Name in summaries of the time of drawing that is neither the model's nor the masks'."""
 _VERDICTS = {True: "valid", False: "invalid", None: "unknown"}
 
 

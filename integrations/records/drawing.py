@@ -111,7 +111,7 @@ def draws_of(record: PromptRecord | BadRecord, n: int) -> int:
 
 
 class Trace:
-    """Where traces go, if anywhere.
+    """Destination of traces, if any.
 
     Args:
         append: Takes each line; None takes nothing, and nothing is computed.

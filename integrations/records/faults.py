@@ -55,7 +55,7 @@ def as_cdec_error(error: BaseException) -> CdecError:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or what it comes from, says that there is no memory left."""
+    """Say whether an error, or what it comes from, says that there is no memory left."""
     return any(
         isinstance(cause, MemoryError)
         or type(cause).__name__ == "OutOfMemoryError"

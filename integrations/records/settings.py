@@ -23,7 +23,7 @@ DEFAULT = ""
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """What is drawn for records.
+    """Draws for records.
 
     Attributes:
         method: A name in ``METHODS``.
@@ -55,7 +55,7 @@ class Drawing:
 
 @dataclass(frozen=True, kw_only=True)
 class ConstraintSpecification:
-    """What all records of a run are held to; its artifacts are places until they are ``read``.
+    """Constraint of all records of a run; its artifacts are places until they are ``read``.
 
     Attributes:
         named: Artifacts by the name that records give in ``constraint``, each a path or URL, or
@@ -122,7 +122,7 @@ class ConstraintSpecification:
 
     @property
     def has_artifacts(self) -> bool:
-        """Whether there are any."""
+        """True where there are any."""
         return bool(self.named or self.others)
 
     def prefill_of(self, record: PromptRecord) -> str | None:
@@ -142,7 +142,7 @@ class ConstraintSpecification:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How a run is carried out; but for the model this changes no record.
+    """Execution of a run; but for the model this changes no record.
 
     Attributes:
         model: A name or path, a model, or (for workers) a function that makes it; the embedded one

@@ -19,7 +19,7 @@ WHITESPACE = 8
 
 @dataclass(frozen=True)
 class RecordSources:
-    """How the texts that records bring are compiled and kept.
+    """Compilation and storage of the texts that records bring.
 
     Attributes:
         options: What a text is compiled with, by the field of records that it stands in.

@@ -60,7 +60,7 @@ class Done:
 
     @property
     def ends_run(self) -> bool:
-        """Whether its error is that of all records: a usage error of the run's own options."""
+        """True where its error is that of all records: a usage error of the run's own options."""
         return self.task.ends_run and isinstance(self.error, UsageError)
 
 

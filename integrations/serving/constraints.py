@@ -31,7 +31,7 @@ _KEPT_BYTES = 1 << 30
 
 
 class ServedConstraints:
-    """What requests ask → constraints; those that ask for the same share one.
+    """Constraints by what requests ask; those that ask for the same share one.
 
     Every artifact is opened at once, so that a bad one stops the server before it serves. Several
     threads may ask; what is there is given while others compile. What requests bring is compiled in

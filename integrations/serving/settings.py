@@ -17,7 +17,7 @@ from cdec.core.options import check_limits, limit
 VARIABLE = "CDEC_SERVING"
 """The environment variable that names the file."""
 SOURCES = ("candidates", "grammar", "regex", "schema")
-"""What a request may bring that has to be compiled; nothing of it unless ``allow`` names it."""
+"""Sources of a request that have to be compiled; nothing of it unless ``allow`` names it."""
 _NO_CHOICES = ("limits", "name", "made_from")
 """Fields of ``SchemaOptions`` that limits and the server itself fill in."""
 _BYTES = 1 << 24
@@ -26,7 +26,7 @@ _BYTES = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class AskedLimits:
-    """What one request may say of its constraint; passing one is a ``LimitError``.
+    """Limits of a request's constraint; passing one is a ``LimitError``.
 
     Raises:
         UsageError: One is out of bounds.
@@ -45,7 +45,7 @@ class AskedLimits:
 
 @dataclass(frozen=True, slots=True)
 class ServingLimits(AskedLimits):
-    """What one request may ask of a server, and what is kept of requests.
+    """Limits of a request to a server, and of what is kept of requests.
 
     Raises:
         UsageError: One is out of bounds.
@@ -60,7 +60,7 @@ class ServingLimits(AskedLimits):
 
 @dataclass(frozen=True, slots=True)
 class ServingSettings:
-    """What a server's requests may be held to.
+    """Constraints to which a server's requests may be held.
 
     Attributes:
         artifacts: Path by the name that requests give.
@@ -219,7 +219,7 @@ _FIELDS = ("artifact", "candidates", "deny", *_TEXTS)
 
 @dataclass(frozen=True, slots=True)
 class ConstraintRequest:
-    """What a request's text must belong to; equal ones share a constraint.
+    """Constraint of a request's text; equal ones share a constraint.
 
     Attributes:
         artifact: Name of a registered artifact.

@@ -37,7 +37,7 @@ _ORDER = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a call of ``generate`` asks for.
+    """Arguments of a call of ``generate``.
 
     Attributes:
         prompts: Token ids of each prompt, without padding.

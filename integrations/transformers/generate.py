@@ -30,7 +30,7 @@ from cdec.samplers.sampling import named_method, sample
 
 @dataclass
 class ConstrainedOutput(GenerateDecoderOnlyOutput):
-    """What ``generate`` returns of a causal model where it returns no tensor.
+    """Output of ``generate`` of a causal model where it is no tensor.
 
     Attributes:
         samples: One a row of ``sequences``.
@@ -41,7 +41,7 @@ class ConstrainedOutput(GenerateDecoderOnlyOutput):
 
 @dataclass
 class ConstrainedPairOutput(GenerateEncoderDecoderOutput):
-    """What ``generate`` returns of an encoder-decoder model where it returns no tensor.
+    """Output of ``generate`` of an encoder-decoder model where it is no tensor.
 
     Attributes:
         samples: One a row of ``sequences``.

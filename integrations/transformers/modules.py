@@ -14,7 +14,7 @@ from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.cursors import require_same_tokens
 
 MAKE = "Make the constraint with model_vocabulary(model, tokenizer)."
-"""What to do about a constraint of other tokens."""
+"""Advice about a constraint of other tokens."""
 
 
 def model_vocabulary(model: Any, tokenizer: Any = None) -> Vocabulary:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdec.integrations.serving.constraints import ServedConstraints
 
 MADE: ContextVar[Mapping[str, CdecError | None]] = ContextVar("cdec_made")
-"""What came of what this HTTP request asks, by its JSON text: None where it is there."""
+"""Outcome of what this HTTP request asks, by its JSON text: None where it is there."""
 _LOG = logging.getLogger(__name__)
 _OPENING = threading.Lock()
 

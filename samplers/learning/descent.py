@@ -34,12 +34,12 @@ from cdec.samplers.walks.randomness import CandidateUniforms
 BLOCK = 256
 """Entries whose sum is kept, so that a draw looks into one block only."""
 MISSING, ENDED, LEFT, DRY, NO_MASS = 0, 1, 2, 3, 4
-"""How a descent pauses or ends: no vector here; the end event or a terminal child; an unvisited
+"""Pauses and ends of a descent: no vector here; the end event or a terminal child; an unvisited
 token; no uniforms left in the block; no mass."""
 
 
 class Slots(NamedTuple):
-    """Where the vector of each slot lies in the pool, int64, and its shift, float64."""
+    """Place of each slot's vector in the pool, int64, and its shift, float64."""
 
     start: NDArray[np.int64]
     length: NDArray[np.int64]

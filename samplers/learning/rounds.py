@@ -57,7 +57,7 @@ class Round:
 
     @property
     def passed(self) -> NDArray[np.bool_]:
-        """Whether each is accepted as a draw of Q: with probability x / c(root), bool[n]."""
+        """True where one is accepted as a draw of Q: with probability x / c(root), bool[n]."""
         with np.errstate(invalid="ignore"):
             ratio = np.exp(self.candidates.log_x - self.log_root)
         passed: NDArray[np.bool_] = self.candidates.is_complete & (self.tests < ratio)

@@ -327,7 +327,7 @@ KINDS: Mapping[str, ArtifactKind] = {KIND: ArtifactKind(COLUMNS, check_shape, ch
 
 @dataclass
 class TreeFile:
-    """Where a record's tree comes from and goes to.
+    """File that a record's tree comes from and goes to.
 
     Attributes:
         path: The file; it need not be there.

@@ -223,7 +223,7 @@ Planner: TypeAlias = Callable[[Frontier, NDArray[np.int64]], Plan]
 
 
 class Lookahead:
-    """What chooses among candidates by looking ahead.
+    """Choice among candidates by looking ahead.
 
     Args:
         batch: The open requests.

@@ -55,7 +55,7 @@ class RewardSampler(Sampler):
 
     @property
     def takes_most_probable(self) -> bool:
-        """Whether texts are the most probable ones that are found."""
+        """True where texts are the most probable ones that are found."""
         return True
 
     @classmethod

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 Record = Mapping[str, object] | None
 """The other fields of a prompt's record: ``Request.input``."""
 GivenPrompt: TypeAlias = str | Sequence[Mapping[str, Any]]
-"""What a text answers, as it was given: the prompt, or the chat messages."""
+"""The prompt of a text as it was given: a string, or the chat messages."""
 
 _SHOWN = 160
 """Characters of a text or of a foreign message in an error."""
 
 
 class ShapeError(ValueError):
-    """What a reward returned is not one number a text."""
+    """A reward returned something else than one number a text."""
 
 
 class Reward(ABC):
@@ -58,7 +58,7 @@ class Reward(ABC):
 
     @property
     def title(self) -> str:
-        """What messages call the reward."""
+        """Name of the reward in messages."""
         return self.name
 
     def place_of(self, cause: Exception) -> str | None:

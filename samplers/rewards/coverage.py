@@ -92,7 +92,7 @@ def base_forms(word: str) -> frozenset[str]:
 
 
 def is_past(word: str) -> bool:
-    """Whether a word looks like a regular past (-ed), or is an irregular one and no participle."""
+    """Say whether a word looks like a past: regular (-ed), or irregular and no participle."""
     is_regular = word.endswith("ed") and word not in _IRREGULAR_PARTICIPLES
     return is_regular or word in _PASTS
 
@@ -209,7 +209,7 @@ class _Goal:
     phrases: tuple[tuple[_Goal, ...], ...] = ()
 
     def is_in(self, known: _Known) -> bool:
-        """Whether a text has the concept."""
+        """Say whether a text has the concept."""
         if not self.forms.isdisjoint(known.set):
             return True
         if self.bases and not self.bases.isdisjoint(known.lemmas):

@@ -12,7 +12,7 @@ from cdec.samplers.rewards.base import GivenPrompt, Record, Reward
 
 
 class PatternReward(Reward):
-    """Whether a pattern occurs anywhere in the text, as ``re.search`` finds it.
+    """Occurrence of a pattern anywhere in the text, as ``re.search`` finds it.
 
     The ``regex`` package matches, in the dialect of Python's ``re`` and with its own additions,
     because it can give up: a pattern that backtracks for longer than ``seconds`` on one text is

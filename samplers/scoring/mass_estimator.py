@@ -52,7 +52,7 @@ CANDIDATES = Option(
 
 @dataclass(frozen=True, slots=True)
 class Mass:
-    """What is known of P(S) of one record; logs are natural.
+    """Estimate of P(S) of one record; logs are natural.
 
     Attributes:
         mass: The mean of x, or the certified bound that it lies beyond. None where the run stopped

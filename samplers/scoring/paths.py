@@ -134,7 +134,7 @@ CHUNK_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class PathScores:
-    """What the model and the constraint say of T paths.
+    """Scores of T paths under the model and the constraint.
 
     Attributes:
         log_p: float64[T] log P of the tokens, and of the end event where it is counted.

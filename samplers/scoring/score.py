@@ -55,7 +55,7 @@ class ScoreRequest:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What is known of one text; natural logs, None where a number is not known or not finite.
+    """Score of one text; natural logs, None where a number is not known or not finite.
 
     Attributes:
         text: As given, or what the ids spell.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a token sequence says.
+    """Text of a token sequence.
 
     Attributes:
         text: Without what the artifact puts around members; as given where a text was given.

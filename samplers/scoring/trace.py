@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_SHOWN = 5
 """Alternatives that a line lists, allowed ones and forbidden ones."""
 TOKEN, ENDING, NOTHING = "token", "end", "none"
-"""What a line is about: a token, the end of the text, or that nothing was allowed any more."""
+"""Subject of a line: a token, the end of the text, or that nothing was allowed any more."""
 
 
 class Tracer:

@@ -71,7 +71,7 @@ _CERTAIN = -1e-12
 
 
 class Ranking(NamedTuple):
-    """What is kept of each group of hypotheses.
+    """Hypotheses that are kept of each group.
 
     Attributes:
         beams: Live hypotheses of a group.

@@ -43,7 +43,7 @@ CUT = NONE - 1
 
 
 class Prefixes:
-    """What was visited and what is queued.
+    """Prefixes that were visited or are queued.
 
     Args:
         batch: The open requests.

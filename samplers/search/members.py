@@ -83,7 +83,7 @@ _LARGEST_RANK = 2.0**53
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a finished search knows of one record, natural logs, -inf for nothing.
+    """Result of a finished search for one record, natural logs, -inf for nothing.
 
     Attributes:
         bracket: Of P(S); of the model alone 1.
@@ -163,7 +163,7 @@ class Member:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the budget ended the search before a member was found, and there may be one."""
+        """True where the budget ended before a member was found, and there may be one."""
         return self.entry is None and self.proved is False
 
     def fields(self, *, by_text: bool) -> dict[str, object]:

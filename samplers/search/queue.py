@@ -61,7 +61,7 @@ class Guide:
 
     @property
     def is_known(self) -> bool:
-        """Whether the session knows completions."""
+        """True where the session knows completions."""
         return self._found is not None
 
     def learn(self, tokens: NDArray[np.int64], log_p: NDArray[np.float64]) -> None:

@@ -87,7 +87,7 @@ class Statement:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it defines a terminal."""
+        """True where it defines a terminal."""
         return self.name is not None and self.name.kind == "TERMINAL"
 
 

@@ -53,7 +53,7 @@ class Boundary(NamedTuple):
 
     @property
     def is_settled(self) -> bool:
-        """Whether no text that follows can make the reading void."""
+        """True where no text that follows can make the reading void."""
         return not self.wants and not self.rivals
 
 

@@ -100,15 +100,15 @@ class _Search:
         ahead: deque[tuple[tuple[int, ...], list[Stack], Stack | None]] = deque()
         ahead.append(((*before, place.terminal), after, taken))
         while ahead:
-            text, readings, taken = ahead.popleft()
+            text, stacks, taken = ahead.popleft()
             taken = None if taken is None else derivations.read(taken, text[-1])
-            for reading in readings:
+            for stack in stacks:
                 if taken is None:
-                    yield _whole(derivations, text, reading)
-                elif reading != taken and (reading, taken) not in met:
-                    met.add((reading, taken))
-                    for terminal in derivations.ahead(reading):
-                        following = derivations.stacks_after(reading, terminal)
+                    yield _whole(derivations, text, stack)
+                elif stack != taken and (stack, taken) not in met:
+                    met.add((stack, taken))
+                    for terminal in derivations.ahead(stack):
+                        following = derivations.stacks_after(stack, terminal)
                         if following:
                             ahead.append(((*text, terminal), following, taken))
                         yield None

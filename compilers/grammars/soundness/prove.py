@@ -2,7 +2,7 @@
 
 Lark's lexer does not ask whether a longest match can be used, and its parser does not ask whether
 what it shifts can be completed. So a text may be begun that nothing completes. In what is pruned it
-cannot: every reading of the text stands for itself (the scanner knows which longer matches must
+cannot: every parser configuration stands for itself (the scanner knows which longer matches must
 not come), and every stack has a completion (the tables know what lies beneath, ``split``). The
 language is the same: what is left out has no completion.
 """
@@ -47,7 +47,7 @@ _MAX_STEPS = 40_000
 _Configuration = tuple[Stack, int]
 """Stack, and the scanner's state in the terminal that is under way."""
 _Configurations = tuple[_Configuration, ...]
-"""The reading under way, then its fallbacks (``cdec.core.grammars.columns``)."""
+"""The configuration under way, then its fallbacks (``cdec.core.grammars.columns``)."""
 
 
 def product_scanner(
@@ -287,14 +287,14 @@ def prove(made: Parts, lexer: Lexer, vocabulary: Vocabulary, report: GrammarRepo
     is_sound, reason = found.is_sound, found.reason
     if found.facts is not None:
         if lacks_some(made.scanner.copies):
-            raise UncountableError  # readings are told apart by more than counts
+            raise UncountableError  # configurations are told apart by more than counts
         try:
             pruned = prune(made, found.facts)
         except LimitError as limit:
             reason = f"{found.reason} (not left out: {limit.message})"
         else:
             is_sound, reason = True, _left_out(find_example(made, pruned), found.reason)
-            # Readings stand for themselves there, as under ``dynamic``.
+            # Configurations stand for themselves there, as under ``dynamic``.
             made, lexing = pruned, False
     coverage = check_coverage(made.grammar, made.scanner, vocabulary, lexing=lexing)
     report.is_sound = is_sound and coverage.is_whole

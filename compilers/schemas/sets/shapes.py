@@ -259,12 +259,12 @@ class ValueSet:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing is left, whatever goals within say."""
+        """True where nothing is left, whatever goals within say."""
         return not (self.arrays or self.objects or self.has_scalars)
 
     @property
     def has_scalars(self) -> bool:
-        """Whether a word, a number or a string is among the values."""
+        """True where a word, a number or a string is among the values."""
         if self.words:
             return True
         if self.numbers is not Numbers.NONE and not self.numbers.is_empty:

@@ -38,7 +38,7 @@ def session_of(constraint: Any, rng: np.random.Generator) -> Any:
 
 
 def stack_height(session: Any, state: int) -> int:
-    """Return how many LR states stand above each other in the first reading of a state."""
+    """Return how many LR states stand above each other in the first configuration of a state."""
     _, stack = session.configurations(state)[0]
     return int(session.stack(stack, 0)[2])
 
@@ -59,22 +59,23 @@ def test_masks_above_deep_stacks_are_those_of_the_definition(seed: int, lexer: s
     text = grammar.member(rng, int(rng.choice(_HEIGHTS)))
     constraint = constraint_of(grammar.source, byte_vocabulary(tokens_of(text)), lexer)
     session, plain = session_of(constraint, rng), plain_engine(constraint)
-    state, readings, close = session.start(1), plain.start(), places(len(text), rng)
+    state, configurations, close = session.start(1), plain.start(), places(len(text), rng)
     for position in range(len(text) + 1):
         row = state_masks(session, state, constraint.vocabulary.width)[0]
         if position in close:
             allowed = {
                 token
                 for token, piece in enumerate(plain.token_bytes)
-                if piece and plain.advance(readings, piece)
+                if piece and plain.advance(configurations, piece)
             }
-            allowed |= set(plain.end_ids) if plain.may_end(readings) else set()
+            allowed |= set(plain.end_ids) if plain.may_end(configurations) else set()
             assert set(row.nonzero()[0].tolist()) == allowed, f"after {position} of {text[:80]}"
             assert_masks_are_steps(session, state, constraint.vocabulary)
         if position < len(text):
             byte = ord(text[position])
             assert row[byte], f"letter {position} of {text[:80]} is refused"
-            state, readings = session.advance(state, [byte]), plain.advance(readings, bytes([byte]))
+            state = session.advance(state, [byte])
+            configurations = plain.advance(configurations, bytes([byte]))
     assert session.is_complete(state)[0]
 
 

@@ -150,7 +150,7 @@ def test_description_shows_readings_and_rules():
     done = describe_state(session, DONE, names)
     assert done.configurations == [] and done.complete
     after_key = describe_state(session, walk(session, b'{"a"'), names)
-    viable = {name for reading in after_key.configurations for name in reading.viable}
+    viable = {name for each in after_key.configurations for name in each.viable}
     assert viable == {'":"', "WS"}
 
 

@@ -45,13 +45,13 @@ def _shortest_lost(tables: ParseTables, length: int) -> tuple[int, ...] | None:
     level: list[tuple[tuple[int, ...], list[Stack], Stack | None]] = [((), [(0,)], (0,))]
     for _ in range(length + 1):
         following = []
-        for text, readings, taken in level[:500]:
-            if any(derivations.stacks_after(stack, derivations.end) for stack in readings) and (
+        for text, stacks, taken in level[:500]:
+            if any(derivations.stacks_after(stack, derivations.end) for stack in stacks) and (
                 taken is None or derivations.read(taken, derivations.end) is None
             ):
                 return text
             for terminal in range(derivations.end):
-                after = [s for stack in readings for s in derivations.stacks_after(stack, terminal)]
+                after = [s for stack in stacks for s in derivations.stacks_after(stack, terminal)]
                 if after:
                     shifted = None if taken is None else derivations.read(taken, terminal)
                     following.append(((*text, terminal), list(dict.fromkeys(after))[:20], shifted))
@@ -93,8 +93,8 @@ def test_random_grammars_lose_what_is_found_and_nothing_short_where_none_is() ->
             continue
         found += 1
         stack: Stack | None = (0,)
-        readings: list[Stack] = [(0,)]
+        stacks: list[Stack] = [(0,)]
         for terminal in (*lost, derivations.end):
             stack = None if stack is None else derivations.read(stack, terminal)
-            readings = [s for r in readings for s in derivations.stacks_after(r, terminal)][:500]
-        assert stack is None and readings
+            stacks = [s for r in stacks for s in derivations.stacks_after(r, terminal)][:500]
+        assert stack is None and stacks

@@ -19,7 +19,7 @@ from cdec.compilers.grammars.soundness.decide import Soundness, decide
 from cdec.core.grammars.errors import GrammarConflictError
 from tests.compilers.grammars.parser.lark_tables import grammar_of
 from tests.compilers.grammars.scanner.plain_scanner import plain_scanner
-from tests.compilers.grammars.soundness.plain_readings import PlainReadings
+from tests.compilers.grammars.soundness.plain_configurations import PlainConfigurations
 
 SOUND = {
     "arithmetic": 'start: e\ne: e "+" t | t\nt: t "*" f | f\nf: "(" e ")" | /[0-9]+/',
@@ -52,7 +52,7 @@ def sorted_terminals(text: str) -> Grammar:
     return grammar_of(lark)
 
 
-def decided(grammar: Grammar, lexer: Lexer = "contextual") -> tuple[Soundness, PlainReadings]:
+def decided(grammar: Grammar, lexer: Lexer = "contextual") -> tuple[Soundness, PlainConfigurations]:
     tables = build_tables(grammar, generalised=False)
     contexts = find_contexts(grammar, tables, lexer)
     scanner = plain_scanner(grammar, list(contexts.terminals))
@@ -64,7 +64,7 @@ def decided(grammar: Grammar, lexer: Lexer = "contextual") -> tuple[Soundness, P
         contexts=contexts.terminals,
         lr_context=contexts.of_state,
     )
-    return found, PlainReadings(scanner, tables, contexts.of_state, grammar.ignored)
+    return found, PlainConfigurations(scanner, tables, contexts.of_state, grammar.ignored)
 
 
 @pytest.mark.parametrize("name", SOUND)
@@ -90,7 +90,7 @@ def test_the_way_into_a_dead_end_is_named() -> None:
 
 
 def test_what_is_not_proved_is_said_to_be_unproved() -> None:
-    # After 1 the reading "1 has ended" needs ".x", which would make the number longer; the text is
+    # After 1 the one where "1 has ended" needs ".x", which would make it longer; the text is
     # completed as that longer number. True, but beyond the proof.
     found, _ = decided(sorted_terminals('start: N "." I\nN: /[0-9]+(\\.x)?/\nI: /x/'))
     assert found.empty is False
@@ -115,12 +115,12 @@ def test_a_character_that_two_terminals_begin_is_no_way_out() -> None:
     assert not found.is_sound
     assert 'after "if"' in found.reason
     byte_class = plain.byte_class
-    readings = plain.start
+    configurations = plain.start
     for byte in "y()ifé".encode()[:-1]:
-        stepped = plain.step(readings, byte_class[byte])
+        stepped = plain.step(configurations, byte_class[byte])
         assert stepped is not None
-        readings = stepped
-    assert not plain.completes(readings, 10)
+        configurations = stepped
+    assert not plain.completes(configurations, 10)
 
 
 def test_ignored_terminals_end_pending_matches() -> None:

@@ -30,7 +30,7 @@ Stack = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ParserConfiguration:
-    """One reading: scanner state, whether it is at a terminal's start, possible stacks."""
+    """One configuration: scanner state, whether it is at a terminal's start, possible stacks."""
 
     at: int
     fresh: bool
@@ -111,69 +111,68 @@ class PlainEngine:
         )
         return ParserConfiguration(int(arrays.context_start[context]), True, stack, depth)
 
-    def _ended(self, reading: ParserConfiguration, terminal: int) -> list[ParserConfiguration]:
+    def _ended(self, each: ParserConfiguration, terminal: int) -> list[ParserConfiguration]:
         ignored = self.arrays.ignored[terminal]
-        stacks = {reading.stack} if ignored else self.shift(reading.stack, terminal)
-        return [self._fresh(stack, terminal, reading.depth + 1) for stack in sorted(stacks)]
+        stacks = {each.stack} if ignored else self.shift(each.stack, terminal)
+        return [self._fresh(stack, terminal, each.depth + 1) for stack in sorted(stacks)]
 
     def _live(self, at: int) -> list[int]:
         return self._slice("live_offsets", "live_terminals", int(self.arrays.live_row[at]))
 
     def step(
-        self, readings: tuple[ParserConfiguration, ...], byte: int
+        self, configurations: tuple[ParserConfiguration, ...], byte: int
     ) -> tuple[ParserConfiguration, ...]:
         after: list[ParserConfiguration] = []
-        for reading in readings:
-            at = int(self.delta[reading.at, self.arrays.byte_class[byte]])
+        for each in configurations:
+            at = int(self.delta[each.at, self.arrays.byte_class[byte]])
             if at < 0:
                 continue
             if self._live(at):
-                after.append(ParserConfiguration(at, False, reading.stack, reading.depth))
+                after.append(ParserConfiguration(at, False, each.stack, each.depth))
             for terminal in self._slice("match_offsets", "match_terminals", at):
-                after += self._ended(reading, terminal)
+                after += self._ended(each, terminal)
             if not self.general and self._slice("match_offsets", "match_terminals", at):
                 break
         return tuple(dict.fromkeys(after))
 
-    def is_viable(self, reading: ParserConfiguration) -> bool:
-        return reading.fresh or any(
-            self.arrays.ignored[t] or self.shift(reading.stack, t) for t in self._live(reading.at)
+    def is_viable(self, each: ParserConfiguration) -> bool:
+        return each.fresh or any(
+            self.arrays.ignored[t] or self.shift(each.stack, t) for t in self._live(each.at)
         )
 
     def advance(
-        self, readings: tuple[ParserConfiguration, ...], text: bytes
+        self, configurations: tuple[ParserConfiguration, ...], text: bytes
     ) -> tuple[ParserConfiguration, ...]:
-        """Return the readings after a token's bytes; none if it is not allowed."""
+        """Return the configurations after a token's bytes; none if it is not allowed."""
         for byte in text:
-            readings = self.step(readings, byte)
+            configurations = self.step(configurations, byte)
         limit = float("inf") if self.lookahead is None else self.lookahead
         if not any(
-            self.is_viable(reading) and reading.depth - reading.fresh <= limit
-            for reading in readings
+            self.is_viable(each) and each.depth - each.fresh <= limit for each in configurations
         ):
             return ()
-        return tuple(ParserConfiguration(r.at, r.fresh, r.stack) for r in readings)
+        return tuple(ParserConfiguration(r.at, r.fresh, r.stack) for r in configurations)
 
-    def may_end(self, readings: tuple[ParserConfiguration, ...]) -> bool:
+    def may_end(self, configurations: tuple[ParserConfiguration, ...]) -> bool:
         end = len(self.arrays.ignored)
-        return any(reading.fresh and self.shift(reading.stack, end) for reading in readings)
+        return any(each.fresh and self.shift(each.stack, end) for each in configurations)
 
     def after(self, tokens: tuple[int, ...]) -> tuple[ParserConfiguration, ...]:
-        readings = self.start()
+        configurations = self.start()
         for token in tokens:
             ended = token in self.end_ids
-            readings = () if ended else self.advance(readings, self.token_bytes[token])
-        return readings
+            configurations = () if ended else self.advance(configurations, self.token_bytes[token])
+        return configurations
 
     def allowed(self, tokens: tuple[int, ...]) -> set[int]:
         """Return the allowed token ids after a prefix of tokens."""
-        readings = self.after(tokens)
+        configurations = self.after(tokens)
         allowed = {
             token
             for token, text in enumerate(self.token_bytes)
-            if text and self.advance(readings, text)
+            if text and self.advance(configurations, text)
         }
-        return allowed | (set(self.end_ids) if self.may_end(readings) else set())
+        return allowed | (set(self.end_ids) if self.may_end(configurations) else set())
 
 
 # --- Small grammars and vocabularies for tests of the engine, compiled in memory.

@@ -157,9 +157,9 @@ def test_random_grammars_agree_with_stepping_every_token(lexer):
         for prefix in uniform_prefixes(session, rng, walks=3, steps=5)[:8]:
             states = states_after(session, [prefix])
             _, ids = session.allowed(states)
-            readings = plain.after(prefix)
-            expected = {t for t in letters if plain.advance(readings, plain.token_bytes[t])}
-            if plain.may_end(readings):
+            configurations = plain.after(prefix)
+            expected = {t for t in letters if plain.advance(configurations, plain.token_bytes[t])}
+            if plain.may_end(configurations):
                 expected |= set(plain.end_ids)
             assert set(ids.tolist()) == expected, f"{grammar!r} after {prefix}"
     assert compiled >= 6

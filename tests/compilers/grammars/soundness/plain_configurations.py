@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from cdec.compilers.grammars.parser.tables import ParseTables
 from tests.compilers.grammars.scanner.plain_scanner import PlainScanner
 
-_Reading = tuple[int, tuple[int, ...], bool]
-Readings = tuple[_Reading, ...]
+_Configuration = tuple[int, tuple[int, ...], bool]
+Configurations = tuple[_Configuration, ...]
 """Each: scanner state, stack of LR states, at the start of a terminal; then its fallback."""
 
 
-class PlainReadings:
-    """The ordered readings of ``cdec.core.grammars.columns``, by their definition."""
+class PlainConfigurations:
+    """The ordered configurations of ``cdec.core.grammars.columns``, by their definition."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class PlainReadings:
             )
         ]
         self._shifted: dict[tuple[tuple[int, ...], int], tuple[int, ...] | None] = {}
-        self.start: Readings = ((self._first[0], (0,), True),)
+        self.start: Configurations = ((self._first[0], (0,), True),)
 
     def shift(self, stack: tuple[int, ...], terminal: int) -> tuple[int, ...] | None:
         key = (stack, terminal)
@@ -84,10 +84,10 @@ class PlainReadings:
             place = begin + row.index(int(tables.rule_lhs[rule]))
             stack = (*stack, int(tables.goto_states[place]))
 
-    def step(self, readings: Readings, column: int) -> Readings | None:
-        """Return the readings after one byte of a class, None if none can go on."""
-        after: list[_Reading] = []
-        for state, stack, _ in readings:
+    def step(self, configurations: Configurations, column: int) -> Configurations | None:
+        """Return the configurations after one byte of a class, None if none can go on."""
+        after: list[_Configuration] = []
+        for state, stack, _ in configurations:
             target = self._delta[state][column]
             if target < 0:
                 continue
@@ -104,20 +104,20 @@ class PlainReadings:
         )
         return tuple(after) if alive else None
 
-    def is_complete(self, readings: Readings) -> bool:
-        _, stack, fresh = readings[-1]
+    def is_complete(self, configurations: Configurations) -> bool:
+        _, stack, fresh = configurations[-1]
         return fresh and self.shift(stack, self._end) is not None
 
-    def after(self, readings: Readings) -> Iterator[tuple[int, Readings]]:
+    def after(self, configurations: Configurations) -> Iterator[tuple[int, Configurations]]:
         for column in range(len(self._delta[0])):
-            stepped = self.step(readings, column)
+            stepped = self.step(configurations, column)
             if stepped is not None:
                 yield column, stepped
 
-    def completes(self, readings: Readings, more_bytes: int) -> bool:
+    def completes(self, configurations: Configurations, more_bytes: int) -> bool:
         """Return whether some text of so many more bytes is complete, low stacks tried first."""
-        ready = [(0, 0, 0, readings)]
-        seen = {readings}
+        ready = [(0, 0, 0, configurations)]
+        seen = {configurations}
         while ready:
             _, length, _, found = heapq.heappop(ready)
             if self.is_complete(found):
@@ -132,16 +132,16 @@ class PlainReadings:
         return False
 
     def stuck(self, *, prefix_bytes: int, more_bytes: int, most: int) -> list[int] | None:
-        """Return byte classes that lead to readings without completion, None if none is met."""
-        ready: deque[tuple[Readings, list[int]]] = deque([(self.start, [])])
+        """Return byte classes that lead where nothing completes a text, None if none do."""
+        ready: deque[tuple[Configurations, list[int]]] = deque([(self.start, [])])
         seen = {self.start}
         while ready:
-            readings, text = ready.popleft()
-            if not self.completes(readings, more_bytes):
+            configurations, text = ready.popleft()
+            if not self.completes(configurations, more_bytes):
                 return text
             if len(text) == prefix_bytes:
                 continue
-            for column, stepped in self.after(readings):
+            for column, stepped in self.after(configurations):
                 if stepped not in seen and len(seen) < most:
                     seen.add(stepped)
                     ready.append((stepped, [*text, column]))
