@@ -35,7 +35,7 @@ DEFAULT_CACHE_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a model that runs a module may compute at once and keep, as ``load_model`` says.
+    """Limits of what a model that runs a module computes at once and keeps, as ``load_model`` says.
 
     Raises:
         UsageError: One is out of bounds.
@@ -192,7 +192,7 @@ class TreeModel(LanguageModel):
 
     @property
     def total_usage(self) -> Usage:
-        """What was computed so far for all prompts, in this model and in all its views."""
+        """Usage so far for all prompts, in this model and in all its views."""
         return self._table.total
 
     def prompt_length(self, root: int) -> int:
@@ -301,7 +301,7 @@ class PromptTable:
 
     @property
     def total(self) -> Usage:
-        """What was computed so far for all prompts, those included that are gone."""
+        """Usage so far for all prompts, those included that are gone."""
         return Usage(**self._totals)
 
     def add(self, name: str, nodes: NDArray[np.int64], amounts: ArrayLike) -> None:

@@ -54,7 +54,7 @@ def rendered_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def is_question(pattern: str, text: str) -> bool:
-    """Whether the pattern by which a tokenizer tells questions matches a whole text.
+    """Say whether the pattern by which a tokenizer tells questions matches a whole text.
 
     Raises:
         LimitError: As ``rendered_chat``.

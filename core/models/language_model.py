@@ -72,7 +72,7 @@ def warped_rounding(rounding: float, temperature: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was computed for one prompt.
+    """Usage of a model for one prompt: what was computed.
 
     Attributes:
         calls: Sequences in forward passes.
@@ -303,7 +303,7 @@ class LanguageModel(ABC):
     @property
     @abstractmethod
     def total_usage(self) -> Usage:
-        """What was computed so far for all prompts, in this model and in all its views."""
+        """Usage so far for all prompts, in this model and in all its views."""
 
     @abstractmethod
     def prompt_length(self, root: int) -> int:

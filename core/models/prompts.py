@@ -95,7 +95,7 @@ class PromptEncoder:
 
     @property
     def has_chat_template(self) -> bool:
-        """Whether chat messages can be encoded."""
+        """True where chat messages can be encoded."""
         return getattr(self._tokenizer, "chat_template", None) is not None
 
     def encode(self, prompt: Prompt) -> list[int]:

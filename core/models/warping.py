@@ -59,7 +59,7 @@ class Warping:
 
     @property
     def is_identity(self) -> bool:
-        """Whether nothing is changed."""
+        """True where nothing is changed."""
         return self.temperature == 1 and self.top_k is None and self.top_p in (None, 1)
 
     def apply(self, scores: Any) -> Any:

@@ -84,7 +84,7 @@ class Draft(ABC):
 
 
 class DraftOptions(ABC):
-    """What proposes tokens, and how many: a draft that is not opened yet."""
+    """Options of a draft that is not opened yet: what proposes tokens, and how many."""
 
     @abstractmethod
     def on(self, batch: Batch) -> Draft:

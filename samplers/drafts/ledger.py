@@ -25,7 +25,7 @@ PASSED_OVER = "passed_over"
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """What a round of W walks put to the test.
+    """Proposals that a round of W walks put to the test.
 
     Attributes:
         start: Where they stood. candidates: int64[W] their rows in the record.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NamedDraft(DraftOptions):
-    """What proposes tokens, and how many.
+    """A draft by name, and how many tokens it proposes.
 
     Attributes:
         draft: A language model of the same vocabulary, ``counts`` or ``prompt-lookup``.
@@ -56,7 +56,7 @@ class NamedDraft(DraftOptions):
 
     @property
     def is_paced(self) -> bool:
-        """Whether the clock says how many tokens are proposed."""
+        """True where the clock says how many tokens are proposed."""
         return self.gamma == ADAPTIVE and not self.decides
 
     def on(self, batch: Batch) -> DraftRun:

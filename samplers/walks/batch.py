@@ -99,7 +99,7 @@ class Batch:
 
     @property
     def on_host(self) -> bool:
-        """Whether scores and states are numpy arrays (or torch tensors that can be viewed so)."""
+        """True where scores and states are numpy arrays, or torch tensors that can be viewed so."""
         return self.model.device == "cpu"
 
     def index(self, rows: NDArray[Any]) -> Any:

@@ -53,7 +53,7 @@ class Candidates:
 
     @property
     def is_complete(self) -> NDArray[np.bool_]:
-        """Which walks ended as texts, bool[W]."""
+        """True at walks that ended as texts, bool[W]."""
         complete: NDArray[np.bool_] = self.finish == COMPLETE
         return complete
 

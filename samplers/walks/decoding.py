@@ -40,7 +40,7 @@ Chooser: TypeAlias = Callable[[Step, NDArray[np.int64]], SampledEvents]
 
 @dataclass(frozen=True, slots=True)
 class Stepping:
-    """What is known of walks and of how their events are chosen, for all their steps.
+    """Facts of walks and of how their events are chosen, for all their steps.
 
     Attributes:
         look_ahead: Walks will surely follow forced runs, which are evaluated ahead.

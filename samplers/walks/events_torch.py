@@ -25,7 +25,7 @@ _WORKSPACE_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How events are chosen, as ``events.sample`` describes it; ``constrained`` is ``masked``."""
+    """Choice of events, as ``events.sample`` describes it; ``constrained`` is ``masked``."""
 
     top_m: int | None
     constrained: bool = True

@@ -22,7 +22,7 @@ _BLOCK = 64
 """Most uniforms generated at once for a candidate."""
 
 FIRST, DRAFT, AGAIN, TEST = (quarter * (_STRIDE // 4) for quarter in range(4))
-"""Where the streams of a candidate begin."""
+"""Beginnings of the streams of a candidate."""
 
 
 def draw_seeds(rng: np.random.Generator, n: int) -> list[int]:

@@ -152,7 +152,7 @@ class KeyValuePool:
 
 @dataclass(frozen=True, slots=True)
 class PassSlots:
-    """Where one forward pass reads and writes.
+    """Slots that one forward pass reads and writes.
 
     Attributes:
         rows: int64[B, K] slots of each row, right-aligned, EMPTY_SLOT in padding.

@@ -72,7 +72,7 @@ class SharedPrefixes:
 
     @property
     def is_kept(self) -> bool:
-        """Whether pieces outlive the prompts."""
+        """True where pieces outlive the prompts."""
         return self._budget > 0
 
     def find(self, tokens: NDArray[np.int64]) -> Piece | None:
