@@ -57,6 +57,8 @@ def load_model(
             ``auto`` on a GPU and ``float32`` on the CPU. Scores are float32 in any case.
         device_map: As in transformers; spreads the layers and replaces ``device``.
         attn_implementation: As in transformers: ``sdpa``, ``eager``, ``flash_attention_2``, ...
+            None: its default, and decoders of Llama's family run in a module of cdec's own, which
+            computes the same and does less between the products.
         revision: Branch, tag or commit of a hub name.
         trust_remote_code: Run the repository's own code: a local folder's, or a hub
             repository's at a commit that ``revision`` names in full.
@@ -110,6 +112,7 @@ def load_model(
         module = _load_module(repository, {k: v for k, v in placement.items() if v is not None})
         if device_map is None and quantization is None:
             module.to(device)
+            module = _lean(module) if attn_implementation is None else module
         loaded = None
         if vocabulary is None or tokenizer is not None:
             loaded = load_tokenizer(repository, tokenizer)
@@ -173,6 +176,14 @@ def _load_module(repository: Repository, placement: dict[str, Any]) -> Any:
     module.eval()
     module.requires_grad_(False)
     return module
+
+
+def _lean(module: Any) -> Any:
+    """Return what computes the same with less between the products, if there is such."""
+    from cdec.core.models.transformers.llama import lean_decoder
+
+    found = lean_decoder(module)
+    return module if found is None else found
 
 
 def load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
@@ -347,7 +358,7 @@ def wrap_module(
 
 def _pooled(module: Any) -> type[PooledModel] | None:
     """Return the model that pools a causal module's keys and values; None if none can."""
-    from cdec.core.models.shipped import Llama
+    from cdec.core.models.transformers.llama import Llama
     from cdec.core.models.transformers.pooled import PooledModel
 
     if isinstance(module, Llama):

@@ -113,10 +113,11 @@ class TransformersModel(TreeModel):
         """
         # Not how the weights are run, with or without a cache, but what they are.
         module = self._module
-        digest = hashlib.sha256(type(module).__name__.encode())
+        identity = getattr(module, "identity", None) or (type(module).__name__, module.state_dict())
+        digest = hashlib.sha256(identity[0].encode())
         settings = {k: v for k, v in module.config.to_dict().items() if k not in _NOT_THE_LAW}
         digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
-        for name, tensor in sorted(module.state_dict().items()):
+        for name, tensor in sorted(identity[1].items()):
             _add_tensor(digest, name, tensor)
         return digest.hexdigest()
 
