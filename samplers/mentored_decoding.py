@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.drafts.proposals import Level, Verdict
+from cdec.samplers.drafts.proposals import Judge, Level, Verdict
 from cdec.samplers.drafts.speculate import DraftRun, decode, opened
 from cdec.samplers.drafts.verify import Verifier
 from cdec.samplers.mentored import mentored_distribution
@@ -118,7 +118,7 @@ class MentoredSampler(Sampler):
         return decode(batch, request, draw, uniforms, draft, budget), budget
 
 
-class Budget:
+class Budget(Judge):
     """Verifies proposals within a divergence, and keeps the account of W candidates.
 
     Args:

@@ -56,6 +56,7 @@ FIELDS(numbers, cdec_numbers, &cdec_numbers::tests, &cdec_numbers::picks, &cdec_
 FIELDS(chosen, cdec_chosen, &cdec_chosen::tokens, &cdec_chosen::log_p)
 FIELDS(judged, cdec_judged, &cdec_judged::accepted, &cdec_judged::log_ratio, &cdec_judged::spent,
        &cdec_judged::charged)
+FIELDS(counts, cdec_counts, &cdec_counts::keys, &cdec_counts::events, &cdec_counts::times)
 FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::seen,
        &cdec_loops::found)
 // automata: constructions, spellings, edges
@@ -236,6 +237,12 @@ static PyMethodDef table[] = {
     ROW(contexts_group, "contexts:n request:n draw:n order:n starts:n group:n"),
     ROW(contexts_repeated,
         "contexts:n request:n parent:c token:c depth:c starts:r prompts:p most events:n"),
+    ROW(counts_keys, "contexts:n own:n parent:c token:c depth:c keys:n,m"),
+    ROW(counts_guess, "counts keys:n,m threshold events:n"),
+    ROW(counts_learn, "counts keys:n,m threshold events:n foreseen"),
+    ROW(counts_add, "counts key event times"),
+    ROW(counts_find, "counts key"),
+    ROW(counts_move, "from rows to"),
     ROW(sample_ragged, "known allowed ends draws aborting drawn"),
     ROW(sample_dense, "known which:s ends draws drawn"),
     ROW(walks_add, "walks:n node:n happened sums"),

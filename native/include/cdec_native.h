@@ -868,6 +868,38 @@ CDEC_API int64_t cdec_contexts_repeated(cdec_i64 contexts, cdec_i64 request, cde
                                         cdec_i32 token, cdec_i32 depth, cdec_i64 starts,
                                         cdec_i32 prompts, int64_t most, cdec_i64_out events);
 
+/* ---- sampling: counts of events -----------------------------------------------------------------
+ *
+ * A hash table of C places, a power of two; one at least is free. A place holds a key and E events that
+ * followed it, often ones first, with how often each was met. One that comes when there are E takes
+ * over the rarest one and its times: so these add up to all that followed, and none is told too seldom,
+ * or too often by more than a share of 1 / E. */
+typedef struct cdec_counts {
+  cdec_i64_out keys;        /* [C] */
+  cdec_i32_rows_out events; /* [C, E] */
+  cdec_i64_rows_out times;  /* [C, E], 0 where there are fewer; a place without any is free */
+} cdec_counts;
+
+/* Write to keys [n, m] the key `own` of each row and the m - 1 last tokens of its text, fewer and
+ * fewer of them: own alone comes last. The caller has checked the contexts. */
+CDEC_API int64_t cdec_counts_keys(cdec_i64 contexts, cdec_i64 own, cdec_i32 parent, cdec_i32 token,
+                                  cdec_i32 depth, cdec_i64_rows_out keys);
+/* Write to events [n] the most frequent event of the first key of each row of which its share, of one
+ * event more than was met, is above the threshold; CDEC_NO_EVENT where there is none. */
+CDEC_API int64_t cdec_counts_guess(const cdec_counts *counts, cdec_i64_rows keys, double threshold,
+                                   cdec_i64_out events);
+/* Count an event [n] for each key of its row; CDEC_NO_EVENT is passed over. There is room for all keys.
+ * Adds to foreseen [1] how many tokens `counts_guess` would have told; returns how many keys are new. */
+CDEC_API int64_t cdec_counts_learn(const cdec_counts *counts, cdec_i64_rows keys, double threshold,
+                                   cdec_i64 events, cdec_i64_out foreseen);
+/* Count an event `times` times, not 0; return 1 if the key is new. */
+CDEC_API int64_t cdec_counts_add(const cdec_counts *counts, int64_t key, int64_t event,
+                                 int64_t times);
+/* Return the place of a key, -1 where it is unknown. */
+CDEC_API int64_t cdec_counts_find(const cdec_counts *counts, int64_t key);
+/* Enter the places `rows` [n] of one table into another that has none of their keys. */
+CDEC_API int64_t cdec_counts_move(const cdec_counts *from, cdec_i64 rows, const cdec_counts *to);
+
 /* ---- sampling: choice among allowed events -------------------------------------------------------
  *
  * Functions work on *nodes* (distinct prefixes) with a list of allowed ids each, and on the walks

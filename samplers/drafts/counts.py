@@ -1,17 +1,19 @@
 """Drafts that need no model: counts of a grammar's states, and repetitions of the prompt.
 
 A *speculation key* stands for where a grammar's reading is: scanner state and parser substate
-(DOMINO, arXiv 2403.06988 section 3.6). Keys are stable across processes, so that counts of next
-events by key are too: learnt while decoding, bounded, saved and loaded. Constraints that have no
+(DOMINO, arXiv 2403.06988 section 3.6). Deviation: it is joined with the last tokens of the text as
+well, and with fewer of them where that tells nothing, since what a string holds its state does not
+tell. Keys are stable across processes, so that counts of next events by key are too: learnt while
+decoding, bounded, saved and loaded. Constraints that have no
 ``speculation_keys`` are left alone: sets, whose forced runs are evaluated ahead anyway.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +28,7 @@ from cdec.core.errors import (
 )
 from cdec.core.files.whole import whole_file
 from cdec.core.native import library
-from cdec.samplers.drafts.proposals import Drafting, Guess
+from cdec.samplers.drafts.proposals import Drafting, Foreseen, Guess
 from cdec.samplers.walks.frontier import NONE
 
 if TYPE_CHECKING:
@@ -34,62 +36,93 @@ if TYPE_CHECKING:
     from cdec.samplers.walks.events import SampledEvents
     from cdec.samplers.walks.frontier import Frontier, Step
 
-MAX_ENTRIES = 1 << 18
-"""Pairs of key and event that one table keeps, some 25 MB."""
-MAX_ALL_ENTRIES = 1 << 20
-"""Of all tables together: some 100 MB, and less in a file than ``MAX_FILE_BYTES``."""
+MAX_KEYS = 1 << 17
+"""Keys that one table keeps, some 16 MB."""
+MAX_ALL_KEYS = 1 << 19
+"""Of all tables together: some 64 MB, and less in a file than ``MAX_FILE_BYTES``."""
 MAX_TABLES = 1024
 """Tables kept, full or empty: records may bring any number of grammars."""
-MAX_EVENTS = 64
-"""Different events that are told apart after one key."""
+MAX_EVENTS = 4
+"""Different events that are told apart after one key: none of more than a fourth of all that
+followed is lost, and rarer ones are not guessed."""
 MAX_FILE_BYTES = 64 << 20
 _KIND, _VERSION = "cdec counts", 1
 DEFAULT_THRESHOLD = 0.4
 """Estimated probability above which a token is guessed. Below a half, so that what was seen once is
 tried: on JSON of a fixed shape twice as many tokens a pass as with 0.5 at first, no more later;
 lower still, and the guesses that fail cost what the others save (measured)."""
+CONTEXT = 2
+"""Last tokens of a text that a key is joined with: on JSON of one schema, greedy, with none of them
+0.3 of all tokens are guessed, with one 0.7, with two 0.8, with more no more (measured)."""
 END = -1
 """The end of the text, among the events."""
+_LEAST = 64
+_TOGETHER = 32
+"""Steps whose events are counted together."""
 
 
-class _Row:
-    """The events that followed one key; ``total`` counts those that were dropped as well."""
+class _Columns(NamedTuple):
+    """Arrays of a table of C places, as the compiled library takes them.
 
-    __slots__ = ("best", "best_count", "counts", "total")
+    Attributes:
+        keys: int64[C]. events: int32[C, E] those that followed, often ones first.
+        times: int64[C, E] how often, 0 where there are fewer.
+    """
 
-    def __init__(self) -> None:
-        self.total = 0
-        self.best = END
-        self.best_count = 0
-        self.counts: dict[int, int] = {}
+    keys: NDArray[np.int64]
+    events: NDArray[np.int32]
+    times: NDArray[np.int64]
+
+    @classmethod
+    def free(cls, places: int) -> _Columns:
+        """Return a table without keys."""
+        shape = places, MAX_EVENTS
+        events, times = np.zeros(shape, np.int32), np.zeros(shape, np.int64)
+        return cls(np.zeros(places, np.int64), events, times)
+
+    @property
+    def used(self) -> NDArray[np.int64]:
+        """The places that hold a key, int64[n]."""
+        return np.flatnonzero(self.times[:, 0])
 
 
 class CountTable:
     """How often each event followed each key under one constraint."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, _Row] = {}
-        self._entries = 0
+        self._columns = _Columns.free(_LEAST)
+        self._count = 0
 
     def __len__(self) -> int:
-        return self._entries
+        return self._count
 
     def add(self, key: int, event: int, times: int = 1) -> None:
         """Count an event, a token id or END, after a key (int64)."""
-        row = self._rows.get(key)
-        if row is None:
-            row = self._rows[key] = _Row()
-        row.total += times
-        before = row.counts.get(event, 0)
-        row.counts[event] = before + times
-        if before + times > row.best_count:
-            row.best, row.best_count = event, before + times
-        if not before:
-            self._entries += 1
-            if len(row.counts) > MAX_EVENTS:
-                self._age(row)
-            if self._entries > MAX_ENTRIES:
-                self._evict()
+        self._make_room(1)
+        self._count += library.counts_add(self._columns, key, event, times)
+
+    def learn(
+        self, keys: NDArray[np.int64], events: NDArray[np.int64], threshold: float
+    ) -> tuple[int, int]:
+        """Count an event, int64[n], after each key of its row, int64[n, m]; NONE is passed over.
+
+        Returns:
+            How many events there are, and how many of them ``guess`` would have told.
+        """
+        self._make_room(keys.size)
+        foreseen = np.zeros(1, np.int64)
+        self._count += library.counts_learn(self._columns, keys, threshold, events, foreseen)
+        return int(np.count_nonzero(events != NONE)), int(foreseen[0])
+
+    def guess(self, keys: NDArray[np.int64], threshold: float) -> NDArray[np.int64]:
+        """Return the likeliest event of the first key of each row that is sure enough; else NONE.
+
+        Args:
+            keys: int64[n, m]. threshold: Estimated probability that it has to be above.
+        """
+        events = np.empty(len(keys), np.int64)
+        library.counts_guess(self._columns, keys, threshold, events)
+        return events
 
     def likeliest(self, key: int) -> tuple[int, float]:
         """Return the most frequent event after ``key`` and its estimated probability.
@@ -97,47 +130,44 @@ class CountTable:
         The estimate is count / (total + 1): something new is always possible. END and 0 where the
         key is unknown.
         """
-        row = self._rows.get(key)
-        if row is None:
+        place = library.counts_find(self._columns, key)
+        if place < 0:
             return END, 0.0
-        return row.best, row.best_count / (row.total + 1)
+        _, events, times = self._columns
+        return int(events[place, 0]), float(times[place, 0] / (times[place].sum() + 1))
 
     def to_json(self) -> dict[str, dict[str, int]]:
         """Return the counts by key and event, JSON-ready."""
+        rows = self._columns.used
+        columns = zip(*(column[rows].tolist() for column in self._columns), strict=True)
         return {
-            str(key): {str(event): count for event, count in row.counts.items()}
-            for key, row in self._rows.items()
+            str(key): {str(e): t for e, t in zip(events, times, strict=True) if t}
+            for key, events, times in columns
         }
 
-    def _age(self, row: _Row) -> None:
-        """Halve the counts, and forget those that fall to 0."""
-        kept = {event: count // 2 for event, count in row.counts.items() if count > 1}
-        if len(kept) > MAX_EVENTS // 2:
-            likeliest = sorted(kept, key=lambda event: (-kept[event], event))[: MAX_EVENTS // 2]
-            kept = {event: kept[event] for event in likeliest}
-        self._entries += len(kept) - len(row.counts)
-        row.counts = kept
-        row.total //= 2
-        row.best = min(kept, key=lambda event: (-kept[event], event), default=END)
-        row.best_count = kept.get(row.best, 0)
+    def _make_room(self, more: int) -> None:
+        """Make room for new keys, half of all places stay free; of too many the rare ones go."""
+        if self._count + more > MAX_KEYS:
+            kept = max(0, min(MAX_KEYS // 2, MAX_KEYS - more))
+            rows = self._columns.used
+            order = np.argsort(-self._columns.times[rows].sum(axis=1), kind="stable")
+            self._move(rows[order[:kept]], len(self._columns.keys))
+        places = len(self._columns.keys)
+        if 2 * (self._count + more) > places:
+            size = 1 << (2 * (self._count + more) - 1).bit_length()
+            self._move(self._columns.used, size)
 
-    def _evict(self) -> None:
-        """Keep the keys that were met most often, up to half of the room."""
-        kept: dict[int, _Row] = {}
-        self._entries = 0
-        for key in sorted(self._rows, key=lambda key: -self._rows[key].total):
-            row = self._rows[key]
-            if self._entries + len(row.counts) > MAX_ENTRIES // 2:
-                break
-            kept[key] = row
-            self._entries += len(row.counts)
-        self._rows = kept
+    def _move(self, rows: NDArray[np.int64], places: int) -> None:
+        """Keep these places alone, in a table of another size."""
+        columns = _Columns.free(places)
+        self._count = library.counts_move(self._columns, rows, columns)
+        self._columns = columns
 
 
 class Counts:
     """Count tables by the fingerprint (digest) of the artifact they belong to.
 
-    Beyond ``MAX_TABLES`` and ``MAX_ALL_ENTRIES`` those go that were not asked for for longest.
+    Beyond ``MAX_TABLES`` and ``MAX_ALL_KEYS`` those go that were not asked for for longest.
 
     Attributes:
         vocabulary_hash: Of the token ids that are counted; None until it is known.
@@ -156,7 +186,7 @@ class Counts:
         table = self._tables.pop(fingerprint, None)
         if table is None:
             table = CountTable()
-        self._make_room(MAX_TABLES - 1, MAX_ALL_ENTRIES - len(table))
+        self._make_room(MAX_TABLES - 1, MAX_ALL_KEYS - len(table))
         # At the end of the order: what stands first was not asked for for longest.
         self._tables[fingerprint] = table
         return table
@@ -200,7 +230,7 @@ class Counts:
         Raises:
             OutputError: It cannot be written.
         """
-        self._make_room(MAX_TABLES, MAX_ALL_ENTRIES)
+        self._make_room(MAX_TABLES, MAX_ALL_KEYS)
         body = {
             "kind": _KIND,
             "version": _VERSION,
@@ -214,10 +244,10 @@ class Counts:
             error.hint = "Make room, or name another file with `save_counts`."
             raise
 
-    def _make_room(self, tables: int, entries: int) -> None:
+    def _make_room(self, tables: int, keys: int) -> None:
         """Forget tables until no more than these are left."""
         total = sum(map(len, self._tables.values()))
-        while self._tables and (len(self._tables) > tables or total > entries):
+        while self._tables and (len(self._tables) > tables or total > keys):
             total -= len(self._tables.pop(next(iter(self._tables))))
 
     @classmethod
@@ -273,6 +303,8 @@ def _fill(table: CountTable, rows: Any, path: Path) -> None:
                     raise ValueError(f"a count of {count!r}")
                 if not (-(1 << 63) <= number < 1 << 63 and END <= int(event) < 1 << 31):
                     raise ValueError(f"a number out of range at key {key}")
+            # Often ones first: a rare one that comes late would take over more than it has.
+            for event, count in sorted(events.items(), key=lambda item: -item[1]):
                 table.add(number, int(event), count)
     except (ValueError, TypeError, AttributeError) as error:
         raise _malformed(path, str(error)) from error
@@ -306,6 +338,7 @@ class CountsDrafting(Drafting):
         self._batch = batch
         self._threshold = counts.threshold
         self._tables: dict[int, CountTable] = {}
+        self._heard: list[tuple[Frontier, NDArray[np.int64], NDArray[np.int64]]] = []
         for request, number in zip(batch.requests, batch.session_of.tolist(), strict=True):
             constraint = request.constraint
             if number >= 0 and constraint is not None and constraint.facts.has_speculation_keys:
@@ -313,45 +346,67 @@ class CountsDrafting(Drafting):
                     constraint.facts.metadata.get("cdec.digest", "")
                 )
 
+    def __exit__(self, *_: object) -> None:
+        self._count()
+
     def guess(self, walks: Frontier, uniforms: NDArray[np.float64] | None) -> Guess:
         """Propose the likeliest token of each walk's state, if it is likely enough."""
+        self._count()
         tokens = np.full(len(walks.request), NONE, np.int64)
-        for table, which, keys in self._keys(walks.request, walks.state):
-            for row, key in zip(which, keys, strict=True):
-                token, probability = table.likeliest(key)
-                if probability > self._threshold and token >= 0:
-                    tokens[row] = token
+        for table, rows, keys in self._keys(walks.request, walks.state, walks.context):
+            tokens[rows] = table.guess(keys, self._threshold)
+        # Counts may have been read from a file.
+        tokens[(tokens < 0) | (tokens >= self._batch.model.vocabulary.width)] = NONE
         return Guess.of(tokens)
 
-    def learn(self, step: Step, chosen: SampledEvents) -> int | None:
-        """Count the events of a step, one a walk, in the order of the walks; as ``Drafting``."""
-        nodes = step.nodes
-        which_key: dict[int, tuple[CountTable, int]] = {}
-        for table, rows, keys in self._keys(nodes.request, nodes.state):
-            which_key.update((row, (table, key)) for row, key in zip(rows, keys, strict=True))
-        foreseen = 0
-        for node, event in zip(step.walk_node.tolist(), chosen.tokens.tolist(), strict=True):
-            known = which_key.get(node)
-            if known is not None and event != NONE:
-                table, key = known
-                guess, probability = table.likeliest(key)
-                foreseen += guess == event >= 0 and probability > self._threshold
-                table.add(key, event)
-        return foreseen
+    def learn(self, step: Step, chosen: SampledEvents) -> Foreseen | None:
+        """Count the events of a step, one a walk, in the order of the walks; as ``Drafting``.
+
+        They are counted when there are many, or when something is to be guessed.
+        """
+        if not self._tables:
+            return None
+        self._heard.append((step.nodes, step.walk_node, chosen.tokens))
+        return self._count() if len(self._heard) >= _TOGETHER else None
+
+    def _count(self) -> Foreseen | None:
+        """Count what was heard."""
+        heard, self._heard = self._heard, []
+        if not heard:
+            return None
+        batch = self._batch
+        request, context, state = (
+            np.concatenate([part[walk_node] for part, walk_node in parts])
+            for parts in (
+                [(nodes.request, walk_node) for nodes, walk_node, _ in heard],
+                [(nodes.context, walk_node) for nodes, walk_node, _ in heard],
+                [(batch.to_host(nodes.state), walk_node) for nodes, walk_node, _ in heard],
+            )
+        )
+        events = np.concatenate([tokens for *_, tokens in heard])
+        looked = told = 0
+        for table, rows, keys in self._keys(request, batch.index(state), context):
+            more = table.learn(keys, events[rows], self._threshold)
+            looked, told = looked + more[0], told + more[1]
+        return Foreseen(len(heard), looked, told)
 
     def _keys(
-        self, request: NDArray[np.int64], states: Any
-    ) -> list[tuple[CountTable, list[int], list[int]]]:
-        """Return for each session that has keys its table, the rows it holds and their keys."""
-        batch = self._batch
+        self, request: NDArray[np.int64], states: Any, context: NDArray[np.int64]
+    ) -> Iterator[tuple[CountTable, NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield for each session that has keys its table, the rows it holds and their keys.
+
+        Keys are int64[n, 1 + CONTEXT], those joined with most tokens first.
+        """
+        batch, tree = self._batch, self._batch.model.tree
         used = batch.session_of[request]
-        found = []
         for number in np.unique(used).tolist():
-            if number in self._tables:
-                rows = np.flatnonzero(used == number)
-                keys = batch.sessions[number].speculation_keys(states[batch.index(rows)])
-                found.append((self._tables[number], rows.tolist(), batch.to_host(keys).tolist()))
-        return found
+            if number not in self._tables:
+                continue
+            rows = np.flatnonzero(used == number)
+            own = batch.to_host(batch.sessions[number].speculation_keys(states[batch.index(rows)]))
+            keys = np.empty((rows.size, 1 + CONTEXT), np.int64)
+            library.counts_keys(context[rows], own, tree.parent, tree.token, tree.depth, keys)
+            yield self._tables[number], rows, keys
 
 
 LONGEST_MATCH = 4

@@ -12,6 +12,7 @@ from cdec.samplers.drafts.speculate import Lengths
 if TYPE_CHECKING:
     from cdec.samplers.drafts.ledger import Tested
     from cdec.samplers.drafts.pace import Pace
+    from cdec.samplers.drafts.proposals import Foreseen
     from cdec.samplers.walks.frontier import Frontier
 
 FIRST, LONGEST = 4, 16
@@ -58,10 +59,8 @@ class AcceptedLengths(Lengths):
         """Return the number of each."""
         return self._numbers[alive]
 
-    def after(self, tokens: int, tested: Tested | None, foreseen: int | None = None) -> None:
+    def after(self, tokens: int, tested: Tested) -> None:
         """Follow what was accepted of each."""
-        if tested is None:
-            return
         # subtle: only what was put to the test counts; to look at proposals behind a refusal
         # would tie the next draws, which use their random numbers again, to this decision.
         now = self._numbers[tested.candidates]
@@ -91,11 +90,19 @@ class PayingLengths(Lengths):
 
     def before(self, alive: NDArray[np.int64], walks: Frontier) -> NDArray[np.int64] | None:
         """Return what pays; a run of forced tokens that was read ahead is followed to its end."""
-        if walks.in_run.all():
+        n = len(alive)
+        if self._pace.goes_on(n):
             return None
-        number = self._pace.choose(len(alive), max(0, self._most // len(alive) - 1))
-        return np.full(len(alive), number) if number else None
+        if walks.in_run.all():
+            self._pace.note(n)
+            return None
+        number = self._pace.choose(n, max(0, self._most // n - 1))
+        return np.full(n, number) if number else None
 
-    def after(self, tokens: int, tested: Tested | None, foreseen: int | None = None) -> None:
-        """Tell what the pass brought."""
-        self._pace.note(tokens, None if tested is None else tested.accepted, foreseen)
+    def after(self, tokens: int, tested: Tested) -> None:
+        """Tell what the round brought."""
+        self._pace.note(tokens, tested.accepted)
+
+    def foresee(self, foreseen: Foreseen) -> None:
+        """Tell what would have been proposed."""
+        self._pace.foresee(*foreseen)

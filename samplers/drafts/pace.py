@@ -1,17 +1,20 @@
 """The number of proposals that pays: costs by the clock, shares accepted, and trials.
 
-A *unit* is what one pass of the target brings: a step without a draft and the forced tokens that it
-read ahead, or a round of proposals. Units of 0 to ``LONGEST`` proposals are compared by the tokens
-a second that they are expected to give:
+A *unit* is a round of proposals, with the forced tokens behind it, or some steps without a draft,
+whose time is taken together. Units of 0 to ``LONGEST`` proposals are compared by the tokens a
+second that they are expected to give:
 
-- *Cost*: the median of the last units of as many walks (in steps of half an octave) and proposals;
-  between and beyond those that were tried, a straight line; where walks are of another number, what
-  the nearest one tells.
+- *Cost*: the median of the last units of as many walks (in steps of half an octave) and proposals,
+  of those of 0 a step; between and beyond those that were tried, a straight line; where walks are
+  of another number, what the nearest one tells.
 - *Gain*: 1 + a1 + a1 a2 + ..., where a_d is the share of walks that go on past their proposal d,
   decayed by round; what is not known of a place is taken from the place before.
 - *Choice*: the best of those that were tried lately, if it is better by a margin. Others are tried
-  within a budget: what trials have lost, beside the choice, stays under a share of all time. So
-  useless drafts cost that share at most, and a trial that promises a gain is free.
+  within a budget: what trials have lost, beside the choice, stays under a share of all time; a
+  trial that promises a gain is free.
+- *Debt*: what rounds have taken more than as many steps without a draft, promises or not. It is
+  held under that share too: beyond it nothing is proposed. So useless drafts cost that share at
+  most.
 
 It decides costs alone: what is drawn may not depend on how many tokens were proposed.
 """
@@ -45,12 +48,29 @@ _PAUSE = 8
 """Units between trials that promise no gain."""
 _FEW = 4
 """Units without the draft that it catches up with in passing."""
+_SURE = 3
+"""Steps without the draft whose cost has to be known before it is tried."""
+_TOGETHER = 8
+"""Steps without the draft that are one unit, as soon as their cost is known."""
+_LONGEST_UNIT = 2.0
+"""How much longer than expected a round is taken to be in the account of what rounds have lost:
+what is longer, something else has interrupted."""
+_AFTERWARDS, _SEVERAL = 2.0, 4
+"""Steps that the first round of more than so many walks is taken to cost later: rows of unequal
+lengths are padded from then on (measured: 2 to 3 steps of a batch of 32)."""
+_CREDIT = 5.0
+"""Shares of the time that rounds which paid may spend before they have to pay again."""
 _TICK = 1e-9
 """Seconds that a unit takes at least."""
 _DECAY = 0.97
 _PRIOR, _PRIOR_WALKS = 0.5, 2.0
 """The share of proposals that is accepted where nothing is known, and how many walks that counts
 for."""
+
+
+def _bucket(walks: int) -> int:
+    """Return the half octave of a number of walks."""
+    return round(2 * log2(walks))
 
 
 def clock() -> float:
@@ -67,7 +87,9 @@ class _Unit:
         begin: By the clock. is_trial: Whether it is no choice.
         is_first: Whether it reads prompts. unread: Whether the draft reads all before it proposes;
         is_behind: Whether it reads more than the last few tokens.
-        tokens: Events of all walks. accepted: int64[W] proposals that each walk went on past.
+        least: Fewest walks of its bucket. left: Steps without a draft that are still to be taken.
+        steps: Of those, how many were. tokens: Events of all walks.
+        accepted: int64[W] proposals that each walk went on past.
     """
 
     size: int
@@ -78,6 +100,9 @@ class _Unit:
     is_first: bool
     unread: bool
     is_behind: bool
+    least: int
+    left: int = 0
+    steps: int = 0
     tokens: int = 0
     accepted: NDArray[np.int64] | None = None
 
@@ -131,13 +156,14 @@ class Pace:
         self._current: dict[int, int] = {}
         self._went = np.zeros(LONGEST + 1)
         self._came = np.zeros(LONGEST + 1)
-        self._forced = [1.0, 1.0]
+        self._forced = 1.0
         self._reading, self._waited, self._has_read = 0.0, 0.0, False
         self._tokens = self._texts = self._done = 0.0
-        self._seconds = self._lost = 0.0
+        self._seconds = self._lost = self._debt = 0.0
+        self._firsts: defaultdict[int, _Costs] = defaultdict(_Costs)
         self._units = self._last_trial = 0
         self._unit: _Unit | None = None
-        self._is_first = self._unread = True
+        self._is_first = self._unread = self._is_even = True
         self._repeats: int | None = None
         self._without = 0
         self._planned, self._until = (-1, -1), 0
@@ -145,7 +171,7 @@ class Pace:
     def begin(self, n: int) -> None:
         """Begin with ``n`` new texts, whose prompts are still to be read."""
         self._close(None)
-        self._is_first = self._unread = True
+        self._is_first = self._unread = self._is_even = True
         self._repeats = None
         self._texts = _DECAY * self._texts + n
         self._tokens *= _DECAY
@@ -155,37 +181,49 @@ class Pace:
         """Return how many proposals each of ``walks`` gets now, at most ``most``."""
         now = clock()
         self._close(now)
-        size = round(2 * log2(walks))
+        size = _bucket(walks)
         length, is_trial = self._chosen(size, max(length for length in LENGTHS if length <= most))
-        unread = self._reads_texts and self._unread and length > 0
-        behind = unread or (self._reads_texts and length > 0 and self._without > _FEW)
+        reads = self._reads_texts and length > 0
+        unread = reads and self._unread
+        behind = unread or (reads and self._without > _FEW)
         first, self._is_first = self._is_first, False
-        self._unit = _Unit(size, walks, length, now, is_trial, first, unread, behind)
-        self._unread = self._unread and not length
+        least = next(n for n in range(walks, 0, -1) if n == 1 or _bucket(n - 1) != size)
+        unit = _Unit(size, walks, length, now, is_trial, first, unread, behind, least)
+        self._unit, self._unread = unit, self._unread and not length
         self._without = 0 if length else self._without + 1
+        if not length:
+            is_known = not first and len(self._costs[size].seconds.get(0, ())) >= _SURE
+            unit.left = (2 if is_trial else _TOGETHER) if is_known else 1
+            self.goes_on(walks)
         return length
 
-    def note(
-        self,
-        tokens: int,
-        accepted: NDArray[np.int64] | None = None,
-        foreseen: int | None = None,
-    ) -> None:
-        """Tell what a pass, or a step of a run that it read ahead, brought.
+    def goes_on(self, walks: int) -> bool:
+        """Say whether the next step of ``walks`` is another one of the unit, without a draft."""
+        unit = self._unit
+        if unit is None or not unit.left or not unit.least <= walks <= unit.walks:
+            return False
+        unit.left -= 1
+        unit.steps += 1
+        unit.tokens += walks
+        return True
+
+    def note(self, tokens: int, accepted: NDArray[np.int64] | None = None) -> None:
+        """Tell what a round, or a step of a run that it read ahead, brought.
 
         Args:
-            tokens: Events of all walks.
-            accepted: int64[W] proposals accepted of each; None of a step without a draft.
-            foreseen: Walks of such a step whose event would have been proposed, if that is known.
+            tokens: Events of all walks. accepted: int64[W] proposals accepted of each; None of a
+                step.
         """
         unit = self._unit
-        if unit is None:
-            return
-        if foreseen is not None and not unit.tokens:
-            self._came[1] = _DECAY * self._came[1] + unit.walks
-            self._went[1] = _DECAY * self._went[1] + foreseen
-        unit.tokens += tokens
-        unit.accepted = accepted
+        if unit is not None:
+            unit.tokens += tokens
+            unit.accepted = unit.accepted if accepted is None else accepted
+
+    def foresee(self, steps: int, walks: int, told: int) -> None:
+        """Tell how many of the events of steps without a draft would have been proposed."""
+        decay = _DECAY**steps
+        self._came[1] = decay * self._came[1] + walks
+        self._went[1] = decay * self._went[1] + told
 
     # What is learnt.
 
@@ -199,21 +237,57 @@ class Pace:
             self._learn(unit.length, unit.accepted)
         if now is None:
             return
-        seconds, each = now - unit.begin, unit.tokens / unit.walks
-        self._seconds += seconds
+        steps = max(1, unit.steps)
+        self._seconds += now - unit.begin
+        seconds = min((now - unit.begin) / steps, self._most(unit))
+        each = unit.tokens / unit.walks / steps
+        self._owe(unit, seconds, each)
         if unit.is_first:
             # Until it is known: a draft reads new texts no slower than the target does.
             more = max(0.0, seconds - self._cost(unit.size, unit.length)) / unit.walks
             self._reading = self._reading if self._has_read else more
+            self._firsts[unit.size].add(unit.length, seconds, self._units)
             return
-        self._units += 1
-        accepted = 0 if unit.accepted is None else float(unit.accepted.mean())
-        drafted = int(unit.length > 0)
-        self._forced[drafted] += (1 - _DECAY) * (each / (1 + accepted) - self._forced[drafted])
+        self._units += steps
+        if unit.accepted is not None:
+            accepted = float(unit.accepted.mean())
+            self._forced += (1 - _DECAY) * (each / (1 + accepted) - self._forced)
         usual = self._rates(unit.size)[self._usual(unit.size)] if unit.is_trial else 0.0
         if usual:
-            self._lost += max(0.0, seconds - each / usual)
+            self._lost += steps * max(0.0, seconds - each / usual)
         self._book(unit, seconds)
+
+    def _most(self, unit: _Unit) -> float:
+        """Return the seconds that a unit can have taken, if nothing has interrupted it.
+
+        The proposals and one event more take so many passes at most, those of a draft as many.
+        """
+        plain = self._cost(unit.size, 0)
+        first = self._firsts[unit.size].medians.get(0, inf)
+        passes = 1 + unit.length * (2 if self._reads_texts else 1)
+        most = passes * plain if unit.length else inf
+        return most + 2 * first if unit.is_first or unit.is_behind else most
+
+    def _owe(self, unit: _Unit, seconds: float, each: float) -> None:
+        """Add to the account what a round took more than steps without a draft would have."""
+        plain = self._cost(unit.size, 0)
+        first = self._firsts[unit.size].medians.get(0, inf) if unit.is_first else plain
+        if not unit.length or first + plain == inf:
+            return
+        without = first + (each - 1) * plain
+        usual = inf
+        if not (unit.is_first or unit.is_behind):
+            usual = self._cost(unit.size, unit.length)
+        self._debt += min(seconds, _LONGEST_UNIT * usual) - without
+        if self._is_even and unit.walks > _SEVERAL:
+            self._debt += _AFTERWARDS * plain
+        self._is_even = False
+        self._debt = max(self._debt, -_CREDIT * SHARE * self._seconds)
+
+    def _budget(self, size: int) -> float:
+        """Return the seconds that may be lost altogether."""
+        unit = self._cost(size, 0)
+        return SHARE * self._seconds + (LOAN * unit if unit < inf else 0.0)
 
     def _book(self, unit: _Unit, seconds: float) -> None:
         """Take in what a unit cost; what a draft reads first shows in the next unit."""
@@ -287,7 +361,7 @@ class Pace:
         a_token = self._reads(size) / max(1.0, left)
         found = {}
         for length in LENGTHS:
-            tokens = self._forced[int(length > 0)] * gains[length]
+            tokens = (self._forced if length else 1.0) * gains[length]
             cost = self._cost(size, length) + (a_token * tokens if length else 0.0)
             found[length] = tokens / max(cost, _TICK)
         return found
@@ -300,12 +374,19 @@ class Pace:
 
     def _chosen(self, size: int, most: int) -> tuple[int, bool]:
         """Return a number of proposals, and whether it is a trial."""
+        if self._debt > self._budget(size):
+            return 0, False
         if self._repeats is not None and self._repeats <= most:
             return self._repeats, True
         current = min(self._usual(size), most)
+        age = self._costs[size].age(0, self._units)
+        if current and _FRESH / 2 < age < inf and not self._is_first:
+            # All that is lost and gained is measured by it.
+            return 0, True
         if self._planned == (size, most) and self._units < self._until:
             return current, False
-        if 0 not in self._costs[size].medians and not current:
+        plain = self._costs[size].seconds.get(0, ())
+        if len(plain) < _SURE and not current:
             return 0, False
         rates = self._rates(size)
         costs = self._costs[size]
@@ -332,8 +413,7 @@ class Pace:
     def _trial(self, size: int, current: int, most: int, rates: dict[int, float]) -> int | None:
         """Return the number of proposals to try, of those that can be afforded; None for none."""
         costs, usual = self._costs[size], rates[current]
-        unit = self._cost(size, 0)
-        budget = SHARE * self._seconds - self._lost + (LOAN * unit if unit < inf else 0.0)
+        budget = self._budget(size) - max(self._lost, self._debt)
         reading = self._reads(size) if self._reads_texts and self._unread else 0.0
         may_lose = self._units - self._last_trial >= _PAUSE
         found: list[tuple[bool, float, int]] = []

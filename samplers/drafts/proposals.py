@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,18 @@ class Guess:
         return cls(events, GUESSED, nowhere, np.zeros((0, 1)), np.zeros(0))
 
 
+class Foreseen(NamedTuple):
+    """What a draft would have proposed in steps without it.
+
+    Attributes:
+        steps: Their number. walks: Events of all walks in them. told: Those that it would have.
+    """
+
+    steps: int
+    walks: int
+    told: int
+
+
 class Drafting(ABC):
     """A draft at work on one batch; a context manager that releases what it holds.
 
@@ -94,11 +106,11 @@ class Drafting(ABC):
             uniforms: float64[n] in [0, 1); None asks for the most probable events.
         """
 
-    def learn(self, step: Step, chosen: SampledEvents) -> int | None:
+    def learn(self, step: Step, chosen: SampledEvents) -> Foreseen | None:
         """Hear which events a step chose; most drafts do not care.
 
         Returns:
-            How many of them would have been proposed, where that is told for nothing; else None.
+            What would have been proposed in the last steps, where that is told for nothing.
         """
         return None
 
@@ -257,8 +269,19 @@ class Verdict:
     charged: NDArray[np.float64]
 
 
-class Judge(Protocol):
-    """Chooses the events of a step of which some were proposed."""
+class Judge(ABC):
+    """Chooses the events of a step of which some were proposed.
 
+    Attributes:
+        masked: Whether it asks for all that is allowed at every node.
+    """
+
+    masked: bool = True
+
+    @abstractmethod
     def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
         """Return the events of the walks ``alive`` (int64[W]), and which proposals they took."""
+
+    def choose(self, step: Step, alive: NDArray[np.int64]) -> SampledEvents:
+        """Return the events of the walks where nothing was proposed."""
+        return self.judge(step, alive, Level.of(None, alive)).chosen

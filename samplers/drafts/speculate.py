@@ -18,10 +18,17 @@ from numpy.typing import NDArray
 
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger, Tested
-from cdec.samplers.drafts.proposals import Drafting, Judge, Level, Proposal, propose
+from cdec.samplers.drafts.proposals import (
+    Drafting,
+    Foreseen,
+    Judge,
+    Level,
+    Proposal,
+    propose,
+)
 from cdec.samplers.drafts.verify import Comparer, LearningVerifier, Verifier
 from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer
-from cdec.samplers.walks.decoding import Stepping, chooser, step_on
+from cdec.samplers.walks.decoding import Chooser, Stepping, chooser, step_on
 from cdec.samplers.walks.frontier import Frontier
 from cdec.samplers.walks.randomness import DRAFT, FIRST
 
@@ -56,10 +63,12 @@ def speculate_on(
         weighed: As in ``decoding.walk_on``.
     """
     run.lengths.begin(len(alive))
+    choose = _heard(judge, run)
+    how = Stepping(weighed=weighed, masked=judge.masked)
     while alive.size:
         lengths = run.lengths.before(alive, frontier)
         if lengths is None:
-            alive, frontier = _step(buffer, alive, frontier, judge, run, weighed)
+            alive, frontier = step_on(buffer, alive, frontier, choose, how)
             continue
         following = Following(alive, frontier, judge, run, weighed)
         _round(buffer, following, lengths, uniforms)
@@ -95,33 +104,17 @@ def decode(
     return buffer.candidates()
 
 
-def _stepping(judge: Judge, *, look_ahead: bool, weighed: bool) -> Stepping:
-    """Return how walks step: a comparer chooses as it likes, other judges ask for whole masks."""
-    masked = not isinstance(judge, Comparer)
-    return Stepping(look_ahead=look_ahead, weighed=weighed, masked=masked)
-
-
-def _step(
-    buffer: TrajectoryBuffer,
-    alive: NDArray[np.int64],
-    frontier: Frontier,
-    judge: Judge,
-    run: DraftRun,
-    weighed: bool,
-) -> tuple[NDArray[np.int64], Frontier]:
-    """Take a step without the draft, which only hears of it."""
-    count, foreseen = len(alive), None
+def _heard(judge: Judge, run: DraftRun) -> Chooser:
+    """Return how walks choose in steps without the draft, which only hears of them."""
 
     def choose(step: Step, alive: NDArray[np.int64]) -> SampledEvents:
-        nonlocal foreseen
-        chosen = judge.judge(step, alive, Level.of(None, alive)).chosen
+        chosen = judge.choose(step, alive)
         foreseen = run.drafting.learn(step, chosen)
+        if foreseen is not None:
+            run.lengths.foresee(foreseen)
         return chosen
 
-    how = _stepping(judge, look_ahead=True, weighed=weighed)
-    following = step_on(buffer, alive, frontier, choose, how)
-    run.lengths.after(count, None, foreseen)
-    return following
+    return choose
 
 
 def _round(
@@ -194,7 +187,7 @@ class Following:
 
         covered = np.ones(len(self.alive), np.bool_)
         start = replace(self._frontier, in_run=covered)
-        how = _stepping(self._judge, look_ahead=False, weighed=self._weighed)
+        how = Stepping(look_ahead=False, weighed=self._weighed, masked=self._judge.masked)
         alive, frontier = step_on(buffer, self.alive, start, choose, how)
         goes_on = took[np.searchsorted(booked.candidates, alive)]
         stops = np.flatnonzero(~goes_on)
@@ -239,11 +232,12 @@ class Lengths(ABC):
         None asks for a step without the draft.
         """
 
-    def after(self, tokens: int, tested: Tested | None, foreseen: int | None = None) -> None:
-        """Hear what that brought: events of all walks, and what was tested; None of a step.
+    def after(self, tokens: int, tested: Tested) -> None:
+        """Hear what a round brought: events of all walks, and what was tested."""
+        return
 
-        Of a step, ``foreseen`` says how many events would have been proposed, if that is known.
-        """
+    def foresee(self, foreseen: Foreseen) -> None:
+        """Hear what would have been proposed in steps without the draft."""
         return
 
 
@@ -310,7 +304,9 @@ class DraftRun(Draft):
         weighed: bool = True,
     ) -> Candidates:
         """Walk from the prompts to the ends; as ``Draft.decode``."""
-        judge = None if repeats is None else Comparer(chooser(uniforms, **repeats))
+        judge: Judge = Verifier(uniforms)
+        if repeats is not None:
+            judge = Comparer(chooser(uniforms, **repeats), masked=not any(repeats.values()))
         return decode(batch, request, draw, uniforms, self, judge, weighed=weighed)
 
     def learn_on(

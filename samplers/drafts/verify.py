@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.native import library
-from cdec.samplers.drafts.proposals import FROM_LAW, ONE_HOT, PLAIN, Level, Verdict
+from cdec.samplers.drafts.proposals import FROM_LAW, ONE_HOT, PLAIN, Judge, Level, Verdict
 from cdec.samplers.walks import events
 from cdec.samplers.walks.decoding import Chooser, chooser
 from cdec.samplers.walks.events import (
@@ -31,25 +31,30 @@ from cdec.samplers.walks.masks import AllowedIds
 from cdec.samplers.walks.randomness import TEST, CandidateUniforms
 
 
-@dataclass(frozen=True, slots=True)
-class Comparer:
+@dataclass(frozen=True)
+class Comparer(Judge):
     """Lets the target choose as it would without a draft; proposals are accepted where it agrees.
 
     Attributes:
-        choose: How the target chooses.
+        draws: How the target chooses. masked: As in ``Judge``.
     """
 
-    choose: Chooser
+    draws: Chooser
+    masked: bool = True
 
     def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
         """Choose the next event of every walk of an evaluated step."""
-        chosen, none = self.choose(step, alive), np.zeros(len(alive))
+        chosen, none = self.draws(step, alive), np.zeros(len(alive))
         proposed = level.kinds != PLAIN
         return Verdict(chosen, proposed & (chosen.tokens == level.events), none, none, none)
 
+    def choose(self, step: Step, alive: NDArray[np.int64]) -> events.SampledEvents:
+        """As ``Judge.choose``."""
+        return self.draws(step, alive)
 
-@dataclass(slots=True)
-class Verifier:
+
+@dataclass
+class Verifier(Judge):
     """Verifies levels of proposals.
 
     Args:
@@ -63,6 +68,11 @@ class Verifier:
 
     def __post_init__(self) -> None:
         self.tests = None if self.uniforms is None else self.uniforms.stream(TEST)
+        self._comparer = Comparer(chooser(self.uniforms))
+
+    def choose(self, step: Step, alive: NDArray[np.int64]) -> events.SampledEvents:
+        """As ``Judge.choose``."""
+        return self._comparer.choose(step, alive)
 
     def judge(
         self,
@@ -86,7 +96,7 @@ class Verifier:
         if self.guesses_have_law:
             is_drawn = is_drawn | ((level.kinds == ONE_HOT) & ~level.forced)
         if self.uniforms is None or not is_drawn.any():
-            return Comparer(chooser(self.uniforms)).judge(step, alive, level)
+            return self._comparer.judge(step, alive, level)
         return self._tested(step, alive, level, is_drawn, none if limits is None else limits)
 
     def _tested(
@@ -180,7 +190,7 @@ def _draft_law(level: Level, dtype: Any) -> tuple[Any, NDArray[np.float64]]:
     return np.ascontiguousarray(scores), log_normalizer
 
 
-class LearningVerifier:
+class LearningVerifier(Judge):
     """Verifies proposals without loss, and says the residual mass of every prefix.
 
     Args:

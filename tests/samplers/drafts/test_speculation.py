@@ -204,15 +204,30 @@ def test_a_key_with_many_events_forgets_the_rare_ones() -> None:
     table.add(1, 3, 40)
     for event in range(100, 100 + 3 * module.MAX_EVENTS):
         table.add(1, event)
-    assert len(table) <= module.MAX_EVENTS
-    event, probability = table.likeliest(1)
+    (told,) = table.to_json().values()
+    assert len(told) == module.MAX_EVENTS
+    assert sum(told.values()) == 40 + 3 * module.MAX_EVENTS
     # What was forgotten still counts as seen: the estimate does not rise.
-    assert event == 3
-    assert probability <= 40 / (40 + 1)
+    assert table.likeliest(1) == (3, 40 / (40 + 3 * module.MAX_EVENTS + 1))
+
+
+def test_events_that_become_frequent_are_told_apart_after_many_others() -> None:
+    table = CountTable()
+    for event in range(100):
+        table.add(1, event)
+    for _ in range(150):
+        table.add(1, 7)
+        table.add(1, 8)
+    (told,) = table.to_json().values()
+    assert sum(told.values()) == 400
+    for event in ("7", "8"):
+        # Never too few, and too many by what the rarest one can have had at most.
+        assert 150 <= told[event] <= 151 + 100 / module.MAX_EVENTS
+    assert table.likeliest(1)[0] in (7, 8)
 
 
 def test_a_full_table_keeps_the_keys_met_most_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_ENTRIES", 100)
+    monkeypatch.setattr(module, "MAX_KEYS", 100)
     table = CountTable()
     for key in range(10):
         table.add(key, 1, 50)
@@ -237,7 +252,7 @@ def test_saved_counts_come_back(tmp_path: Path) -> None:
 
 
 def test_many_tables_stay_within_one_bound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "MAX_ALL_ENTRIES", 100)
+    monkeypatch.setattr(module, "MAX_ALL_KEYS", 100)
     counts = Counts("hash")
     for number in range(50):
         table = counts.table(f"grammar {number}")

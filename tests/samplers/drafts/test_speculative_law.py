@@ -15,7 +15,7 @@ from cdec.samplers.drafts import proposals as kernels
 from cdec.samplers.drafts import speculate
 from cdec.samplers.drafts.counts import Counts
 from cdec.samplers.drafts.models import ModelDrafting
-from cdec.samplers.drafts.proposals import DRAWN, PLAIN, Guess, Level, Verdict
+from cdec.samplers.drafts.proposals import DRAWN, PLAIN, Guess, Judge, Level, Verdict
 from cdec.samplers.drafts.verify import Verifier, on_host
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
@@ -190,7 +190,7 @@ MUTANTS = ("raw draft", "raw target", "unmasked residual", "accepts at a ratio o
 
 
 @dataclass
-class PlainJudge:
+class PlainJudge(Judge):
     """Verifies proposals one walk at a time, from the laws of a pair.
 
     Args:
