@@ -16,6 +16,9 @@ FORMAT = 1
 SUFFIX = ".manifest.json"
 
 _KEYS = ("config_hash", "cdec_version", "config")
+_ONLY_WITH = {"gamma": "draft"}
+"""Entries that decide nothing where another is not set: they are not kept there, and passed over in
+manifests that have them, whose defaults may be other ones."""
 
 
 def manifest_path(output: Path) -> Path:
@@ -26,6 +29,15 @@ def manifest_path(output: Path) -> Path:
 def config_hash(config: Mapping[str, object]) -> str:
     """Return SHA-256 (hex) over a configuration as JSON with sorted keys."""
     return hashlib.sha256(orjson.dumps(config, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _decisive(config: Mapping[str, object]) -> dict[str, object]:
+    """Return a configuration without the entries that decide nothing."""
+    return {
+        key: value
+        for key, value in config.items()
+        if key not in _ONLY_WITH or config.get(_ONLY_WITH[key]) is not None
+    }
 
 
 def write_manifest(
@@ -41,12 +53,12 @@ def write_manifest(
     Raises:
         OutputError: It cannot be written.
     """
-    path = manifest_path(output)
+    path, config = manifest_path(output), _decisive(config)
     manifest = {
         "format": FORMAT,
         "cdec_version": _version(),
         "config_hash": config_hash(config),
-        "config": dict(config),
+        "config": config,
         **({} if done is None else {"done": dict(done)}),
     }
     data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -76,12 +88,13 @@ def check_manifest(
             damaged.
         OutputError: The system does not let it be read.
     """
-    hash_then, version_then, then = _read(output)
-    if unknown:
-        then = {key: value for key, value in then.items() if key not in unknown}
+    hash_then, version_then, whole = _read(output)
+    then, config = _decisive(whole), _decisive(config)
+    then = {key: value for key, value in then.items() if key not in unknown}
+    if len(then) < len(whole):
         hash_then = config_hash(then)
     if hash_then != config_hash(config):
-        now = orjson.loads(orjson.dumps(dict(config)))
+        now = orjson.loads(orjson.dumps(config))
         differing = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
         listed = "; ".join(
             f"{key} was {_shown(then.get(key))}, is {_shown(now.get(key))}" for key in differing

@@ -14,6 +14,7 @@ from cdec.compilers import compile_grammar
 from cdec.core.errors import ModelError
 from cdec.core.models.tabular import TabularModel
 from cdec.data.assets import embedded_model_path
+from cdec.data.output.manifest import config_hash
 from tests.cli import light
 from tests.cli.conftest import MEMBERS, Result, Runner
 from tests.laws.rounding import near_lines, read_lines
@@ -215,6 +216,30 @@ def test_batches_give_the_same_records(cdec: Runner, cities: Path) -> None:
         )
         assert len(alone) == 10
         assert alone == together
+
+
+def test_a_run_without_a_draft_is_resumed_whatever_gamma_was(cdec: Runner, cities: Path) -> None:
+    Path("p.txt").write_text("One city:\nAnother city:\n")
+    words = ("sample", "-a", cities, "-i", "p.txt", "--method", "masked", "-o", "out.jsonl")
+    assert cdec(*words).status == 0
+    whole = Path("out.jsonl").read_bytes()
+    beside = Path("out.jsonl.manifest.json")
+    manifest = json.loads(beside.read_bytes())
+    assert manifest["config"]["draft"] is None
+    assert "gamma" not in manifest["config"]
+    # As it was written when the default was another one.
+    config = {**manifest["config"], "gamma": 4}
+    older = {**manifest, "config": config, "config_hash": config_hash(config)}
+    for kept in (1, 2):
+        beside.write_text(json.dumps(older))
+        Path("out.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:kept]))
+        assert cdec(*words, "--resume").status == 0
+        assert read_lines(Path("out.jsonl").read_bytes()) == near_lines(whole)
+    # What does decide is compared as ever, and with a draft so is gamma.
+    assert cdec(*words, "--resume", "--seed", "9").error_code == "E_RESUME_MISMATCH"
+    drafted = (*words[:-1], "drafted.jsonl", "--draft", "prompt-lookup", "--gamma")
+    assert cdec(*drafted, "2").status == 0
+    assert cdec(*drafted, "3", "--resume").error_code == "E_RESUME_MISMATCH"
 
 
 def test_a_run_is_resumed_with_the_same_draft_only(cdec: Runner, cities: Path) -> None:
