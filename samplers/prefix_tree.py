@@ -14,6 +14,8 @@ natural logs, sums are of positive terms only: nothing is ever computed as 1 min
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -274,6 +276,7 @@ class PrefixTree:
         self.log_found = np.full(requests, -np.inf)
         self.log_truncated = np.full(requests, -np.inf)
         self._stale: list[NDArray[np.int64]] = []
+        self._linked: list[NDArray[np.int64]] | None = None
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         column = self.columns.get(name)
@@ -301,6 +304,8 @@ class PrefixTree:
             # must be linked in an order of its own. Ids have none: they are used again once freed.
             order = np.lexsort((nodes.draw, nodes.token))
             nodes, seen = nodes.take(order), seen.take(order)
+        if self._linked is not None:
+            self._linked.append(self._links(nodes))
         base = VISITED | EVALUATED * seen.evaluated | EXACT * seen.exact | TERMINAL * seen.terminal
         flags = nodes.in_run * np.uint8(IN_RUN) | np.uint8(base)
         where = nodes.context, nodes.parent, nodes.request, nodes.draw
@@ -313,6 +318,41 @@ class PrefixTree:
         )
         if "state" in self.columns:
             self["state"][nodes.context] = nodes.host_states()
+
+    @contextmanager
+    def linked_in_order(self) -> Iterator[None]:
+        """Link what is visited meanwhile as walks in lockstep would have, whenever they came there.
+
+        Children are found by those that walk down as they were linked: texts that end themselves,
+        then those that are given up, then all others, by token each, and the last ones first.
+        """
+        self._linked = []
+        yield
+        links = np.concatenate([np.zeros((0, 3), np.int64), *self._linked])
+        self._linked = None
+        if not len(links):
+            return
+        _, first = np.unique(links[:, 1], return_index=True)
+        before = links[first, 2]
+        node, parent, _ = links[np.unique(links[:, 0], return_index=True)[1]].T
+        flags, tokens = self["flags"][node], self["token"][node]
+        kind = np.where(flags & TERMINAL > 0, 0, np.where(flags & EVALUATED > 0, 2, 1))
+        order = np.lexsort((tokens, kind, parent))
+        node, parent = node[order], parent[order]
+        begins = np.append(True, parent[1:] != parent[:-1])
+        behind = np.append(NIL, node[:-1])
+        # What was there before stays behind them: it is never among them.
+        behind[begins] = before
+        self["next_sibling"][node] = behind
+        last = np.append(begins[1:], True)
+        self["first_child"][parent[last]] = node[last]
+
+    def _links(self, nodes: Prefixes) -> NDArray[np.int64]:
+        """Return each new prefix, its parent, and the first child that this has, int64[n, 3]."""
+        self.reserve(int(nodes.context.max(initial=-1)) + 1)
+        is_new = (self["flags"][nodes.context] & VISITED == 0) & (nodes.parent >= 0)
+        node, parent = nodes.context[is_new], nodes.parent[is_new]
+        return np.stack([node, parent, self["first_child"][parent]], 1).astype(np.int64)
 
     def enter(
         self,

@@ -161,7 +161,9 @@ class Rounds:
         buffer.log_x[:] = np.repeat(log_roots, counts)
         alive, frontier = self._descent.start(buffer, request, number, uniforms)
         if self._draft is not None:
-            self._draft.learn_on(buffer, alive, frontier, uniforms)
+            # Walks with a draft are not in step, but draws do not depend on it.
+            with tree.linked_in_order():
+                self._draft.learn_on(buffer, alive, frontier, uniforms)
         else:
             # A walk that may be given up is not sure to follow a forced run.
             choose = self._chooser(uniforms)

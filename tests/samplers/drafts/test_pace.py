@@ -254,8 +254,7 @@ def test_texts_and_weights_are_those_without_a_draft(
             numbers = ("auto", 1, 2, 4, 8)
         for gamma in numbers:
             sampler = make(**options, **options_of(draft, pair, gamma))
-            # Counts that have learnt propose more; there exact is held to its law alone.
-            for _ in range(1 if method == "exact" else 2):
+            for _ in range(2):  # The second time with all that counts have learnt.
                 assert flat(drawn(sampler, pair)) == near(expected), (name, gamma)
     assert len(set(chosen)) >= 4
 
