@@ -103,7 +103,11 @@ class TreeModel(LanguageModel):
 
     @abstractmethod
     def _forward(self, nodes: Contexts) -> Any:
-        """Return the logits after ``nodes`` (distinct, sorted, maybe none), a new float[M, V]."""
+        """Return the logits after ``nodes`` (distinct, arranged, maybe none), a new float[M, V]."""
+
+    def _arranged(self, nodes: Contexts) -> Contexts:
+        """Return distinct nodes (int64[M], ascending) in the order that costs a pass least."""
+        return nodes
 
     def prefill(
         self,
@@ -240,6 +244,7 @@ class TreeModel(LanguageModel):
         missing = self._distributions.missing(nodes)
         if not missing.size:
             return missing
+        missing = self._arranged(missing)
         self._table.require_room(missing, self.context_length)
         with self.watch(missing):
             scores = self._table.warp(missing, self._forward(missing))

@@ -210,6 +210,8 @@ _RUN_BYTES = 64 << 20
 _HOST_NODES = 32
 """Most nodes of a step whose runs are evaluated ahead on the CPU, if most of these end their texts.
 A small batch waits for memory, so a run is nearly free; a large one computes."""
+_CLOSING_SHARE = 4
+"""One in so many nodes must begin such a run: the other rows of the pass are padded for it."""
 _FEW_NODES = 4
 """The same where texts go on behind the runs. Other rows are padded for them, and leave the buffers
 of rows that only append: a sixth to a quarter of a step of JSON of 8 walks or more (measured)."""
@@ -345,7 +347,9 @@ def cover_runs(nodes: Frontier, allowed: AllowedIds | None) -> NDArray[np.int64]
         lengths[alive] += 1
         levels.append(walk)
         tokens = batch.forced(walk.request, walk.state)
-    pays = len(lengths) <= (_HOST_NODES if 2 * closing >= np.sum(lengths > 0) else _FEW_NODES)
+    runs = np.sum(lengths > 0)
+    ends_texts = 2 * closing >= runs and _CLOSING_SHARE * runs >= len(lengths)
+    pays = len(lengths) <= (_HOST_NODES if ends_texts else _FEW_NODES)
     if levels and (not batch.on_host or pays):
         _evaluate_ahead(nodes, levels)
     return lengths

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -245,8 +245,10 @@ class RowBuffers(PassCache):
     """Keys and values of the last pass's rows, laid out for attention, right-aligned.
 
     A pass that appends to these rows writes its columns here and nowhere else. ``settle`` writes
-    them to the pool, before anything else is read from there. Layers of one shape, dtype and
-    device lie in one tensor [parts, B, heads, capacity, size].
+    them to the pool, before anything else is read from there. Rows that leave are parked behind
+    the others, whose last ones take their places: they may never be asked for again, and then are
+    written nowhere. Layers of one shape, dtype and device lie in one tensor
+    [parts, M, heads, capacity, size], whose first B rows are those of a pass.
 
     Args:
         pool: Holds what is not here.
@@ -282,12 +284,29 @@ class RowBuffers(PassCache):
             lengths: int64[B] tokens of the rows.
         """
         self._heads, self._table, self.lengths = heads, table, lengths
+        self._parked = _Parked(heads[:0], table[:0], np.empty(0, np.int64))
         self.past = self._settled = self._capacity = table.shape[1]
         self._kinds: list[list[tuple[int, int]]] = []
         self._buffers: list[Tensor] = []
-        self._views: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
         self._mask: Tensor | None = None
         self._is_padded = bool((lengths < self.past).any())
+
+    def arranged(self, parents: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return an order of int64[n] parents in which most rows stay where they are, int64[n].
+
+        None where their own is as good, or these are not contexts that rows end with, each once.
+        """
+        count = len(parents)
+        if count > len(self._heads) or not count or np.array_equal(parents, self._heads):
+            return None
+        rows = self._places(parents)
+        if not len(rows) or len(np.unique(rows)) < count:
+            return None
+        order = np.full(count, -1)
+        stays = rows < count
+        order[rows[stays]] = np.flatnonzero(stays)
+        order[order < 0] = np.flatnonzero(~stays)
+        return order
 
     def take(self, parents: NDArray[np.int64], queries: int) -> bool:
         """Make the rows those of ``parents``, with room for more columns.
@@ -310,11 +329,10 @@ class RowBuffers(PassCache):
         if rows is not None:
             if not self._is_ragged and len(np.unique(self.lengths[rows])) > 1:
                 return False
-            gone = np.ones(len(self._heads), np.bool_)
-            gone[rows] = False
-            self.settle(np.flatnonzero(gone))
         elif self._is_padded and not self._is_ragged:
             return False
+        if rows is not None and capacity == self._capacity and self._park(rows):
+            return True
         if rows is not None or capacity != self._capacity:
             self._move(rows, capacity)
         return True
@@ -322,27 +340,44 @@ class RowBuffers(PassCache):
     def forget(self, contexts: NDArray[np.int64]) -> None:
         """Drop the rows that end with one of int64[n] contexts; what was not settled is lost."""
         left = np.flatnonzero(~np.isin(self._heads, contexts))
-        if not len(left):
-            self.clear()
-        elif len(left) < len(self._heads):
-            self._move(left, self._capacity)
-
-    def settle(self, rows: NDArray[np.int64] | None = None) -> None:
-        """Write what the pool lacks of all rows, or of int64[n] rows that are about to go."""
-        if self._settled == self.past or (rows is not None and not len(rows)):
+        parked = self._parked
+        # What is parked and gone is written nowhere any more.
+        parked.ends[np.isin(parked.heads, contexts)] = self._settled
+        if len(left) == len(self._heads):
             return
-        table = self._table if rows is None else self._table[rows]
-        slots = np.ascontiguousarray(table[:, self._settled : self.past]).reshape(-1)
+        self._settle_parked()
+        if len(left):
+            self._move(left, self._capacity, settles=False)
+        else:
+            self.clear()
+
+    def settle(self) -> None:
+        """Write what the pool lacks of all rows."""
+        self._settle_parked()
+        self._write(np.arange(len(self._heads)), self._table, self.past)
+        self._settled = self.past
+
+    def _settle_parked(self) -> None:
+        """Write what the pool lacks of rows that left, and give up their places."""
+        parked, first = self._parked, len(self._heads)
+        for end in np.unique(parked.ends).tolist():
+            rows = np.flatnonzero(parked.ends == end)
+            self._write(first + rows, parked.table[rows], end)
+        self._parked = _Parked(parked.heads[:0], parked.table[:0], parked.ends[:0])
+
+    def _write(self, rows: NDArray[np.int64], table: NDArray[np.int64], end: int) -> None:
+        """Write the columns from the first unsettled one to ``end`` of int64[n] rows."""
+        if end <= self._settled or not len(rows):
+            return
+        slots = np.ascontiguousarray(table[:, self._settled : end]).reshape(-1)
         for kind, held in zip(self._kinds, self._buffers, strict=True):
-            states = held.narrow(3, self._settled, self.past - self._settled)
-            if rows is not None:
+            states = held.narrow(3, self._settled, end - self._settled)
+            if len(rows) < states.shape[1]:
                 states = states.index_select(1, _like(rows, held))
             targets = _like(slots, held)
             for (index, number), part in zip(kind, states.transpose(2, 3), strict=True):
                 pooled = self._pool.part(index, number)
                 pooled.index_copy_(0, targets, part.flatten(0, 1))
-        if rows is None:
-            self._settled = self.past
 
     def open(self, queries: int) -> Tensor | None:
         """Make ready for a pass of so many new columns; gather the rows if they are not here.
@@ -353,16 +388,17 @@ class RowBuffers(PassCache):
         if not self._buffers:
             self._load()
         self.touched = 0
-        whole = self.past + queries
-        for kind, held in zip(self._kinds, self._buffers, strict=True):
-            new = held.narrow(3, self.past, queries).unbind(0)
-            self._views.update(
-                zip(kind, zip(new, held.narrow(3, 0, whole).unbind(0), strict=True), strict=True)
-            )
+        whole, rows = self.past + queries, len(self._heads)
+        self._new: list[Tensor] = []
+        self._whole: list[Tensor] = []
+        for held in self._buffers:
+            live = held if held.shape[1] == rows else held.narrow(1, 0, rows)
+            self._new += live.narrow(3, self.past, queries).unbind(0)
+            self._whole += live.narrow(3, 0, whole).unbind(0)
         if not self._is_padded:
             return None
         if self._mask is None:
-            mask = np.ones((len(self._heads), self._capacity), np.int64)
+            mask = np.ones((rows, self._capacity), np.int64)
             mask[:, : self.past] = np.arange(self.past) >= self.past - self.lengths[:, None]
             self._mask = torch.from_numpy(mask).to(self._device)
         return self._mask.narrow(1, 0, whole)
@@ -379,11 +415,10 @@ class RowBuffers(PassCache):
     ) -> tuple[Tensor, Tensor]:
         """As ``PassCache``: views of the buffers."""
         self.touched += 1
-        new_keys, keys = self._views[index, 0]
-        new_values, values = self._views[index, 1]
-        new_keys.copy_(key_states)
-        new_values.copy_(value_states)
-        return keys, values
+        keys, values = self._parts[index]
+        self._new[keys].copy_(key_states)
+        self._new[values].copy_(value_states)
+        return self._whole[keys], self._whole[values]
 
     def _places(self, parents: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows that end with contexts, int64[n]; none if there is not one for each."""
@@ -408,16 +443,54 @@ class RowBuffers(PassCache):
                 target.copy_(_gather(self._pool.part(*place), rows))
             buffers.append(held)
         self._kinds, self._buffers = kinds, buffers
+        number = {place: i for i, place in enumerate(place for kind in kinds for place in kind)}
+        self._parts = {index: (number[index, 0], number[index, 1]) for index, _ in number}
 
-    def _move(self, rows: NDArray[np.int64] | None, capacity: int) -> None:
+    def _park(self, rows: NDArray[np.int64]) -> bool:
+        """Make int64[n] rows the first ones, and park the others, if few change their places.
+
+        Returns:
+            Whether that was done: not where a row is to be there twice, where one that stays is to
+            change its place, or where most columns would be padding.
+        """
+        count = len(rows)
+        holes = np.flatnonzero(rows != np.arange(count))
+        lengths = self.lengths[rows]
+        is_wide = 4 * (self.past - int(lengths.max())) > self.past
+        if is_wide or count > len(self._heads) or (rows[holes] < count).any():
+            return False
+        if len(np.unique(rows[holes])) < len(holes) or not self._buffers:
+            return False
+        order = np.arange(len(self._heads))
+        order[holes], order[rows[holes]] = rows[holes], holes
+        for held in self._buffers:
+            states = held.narrow(3, 0, self.past)
+            for hole, row in zip(holes.tolist(), rows[holes].tolist(), strict=True):
+                leaving = states[:, hole].clone()
+                states[:, hole] = states[:, row]
+                states[:, row] = leaving
+        heads, table = self._heads[order], self._table[order]
+        gone = _Parked(heads[count:], table[count:], np.full(len(heads) - count, self.past))
+        self._parked = gone.before(self._parked)
+        self._heads, self._table, self.lengths = heads[:count], table[:count], lengths
+        self._is_padded = bool((lengths < self.past).any())
+        self._mask = None
+        return True
+
+    def _move(self, rows: NDArray[np.int64] | None, capacity: int, *, settles: bool = True) -> None:
         """Keep int64[n] rows (None: all) in tensors of ``capacity`` columns.
 
-        Columns that hold padding alone are left out.
+        Columns that hold padding alone are left out. Rows that go are settled if ``settles``.
         """
-        chosen = slice(None) if rows is None else rows
+        self._settle_parked()
+        chosen: Any = slice(None) if rows is None else rows
+        if rows is not None and settles:
+            gone = np.setdiff1d(np.arange(len(self._heads)), rows)
+            self._write(gone, self._table[gone], self.past)
         lengths = self.lengths[chosen]
         first = self.past - int(lengths.max())
-        buffers = [self._moved(held, rows, first, capacity) for held in self._buffers]
+        live = np.arange(len(self._heads)) if rows is None else rows
+        buffers = [self._moved(held, live, first, capacity) for held in self._buffers]
         table = np.zeros((len(lengths), capacity), np.int64)
         table[:, : self.past - first] = self._table[chosen, first : self.past]
         self._buffers, self._table, self._capacity = buffers, table, capacity
@@ -425,20 +498,32 @@ class RowBuffers(PassCache):
         self.past -= first
         self._settled = max(0, self._settled - first)
         self._is_padded = bool((lengths < self.past).any())
-        self._views, self._mask = {}, None
+        self._mask = None
 
-    def _moved(
-        self, held: Tensor, rows: NDArray[np.int64] | None, first: int, capacity: int
-    ) -> Tensor:
-        parts, batch, heads, _, size = held.shape
-        made = held.new_empty((parts, batch if rows is None else len(rows), heads, capacity, size))
+    def _moved(self, held: Tensor, rows: NDArray[np.int64], first: int, capacity: int) -> Tensor:
+        parts, _, heads, _, size = held.shape
+        made = held.new_empty((parts, len(rows), heads, capacity, size))
         source = held.narrow(3, first, self.past - first)
         target = made.narrow(3, 0, self.past - first)
-        if rows is None:
-            target.copy_(source)
+        if (rows == np.arange(len(rows))).all():
+            target.copy_(source.narrow(1, 0, len(rows)))
         else:
             torch.index_select(source, 1, _like(rows, held), out=target)
         return made
+
+
+class _Parked(NamedTuple):
+    """Rows that left and lie behind the others: last contexts, slots, and how many columns hold."""
+
+    heads: NDArray[np.int64]
+    table: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def before(self, others: _Parked) -> _Parked:
+        """Return these rows and those that lie behind them already."""
+        if not len(others.heads):
+            return self
+        return _Parked(*(np.concatenate(parts) for parts in zip(self, others, strict=True)))
 
 
 def _like(numbers: NDArray[np.int64], tensor: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ modules, masks made anew, three products where one matrix holds all weights. Tou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -139,7 +140,7 @@ class Llama(nn.Module):
         if position_ids is None:
             position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)[None]
         rotation = self._rotation(position_ids, past + input_ids.shape[1])
-        mask = _mask(input_ids, attention_mask, past)
+        mask = _mask(input_ids, attention_mask, past, states.dtype)
         for index, layer in enumerate(self._layers):
             query, key, value = self._heads(self._normed(states, layer.input_norm), layer, rotation)
             if past_key_values is not None:
@@ -317,22 +318,26 @@ def _rotated(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return states * cos + torch.cat((-second, first), dim=-1) * sin
 
 
-def _mask(tokens: Tensor, padding: Tensor | None, past: int) -> Tensor | None:
-    """Return which columns the new ones may see, bool[B or 1, 1, Q, K]; None: those up to it.
+def _mask(tokens: Tensor, padding: Tensor | None, past: int, dtype: torch.dtype) -> Tensor | None:
+    """Return what is added to columns' scores, [B or 1, 1, Q, K]; None: 0 up to one's own place.
 
     Args:
         tokens: int64[B, Q].
         padding: int64[B, K] 0 where rows are padded.
         past: K - Q.
+        dtype: Of the scores.
     """
     queries = tokens.shape[1]
-    if queries == 1:
-        return None if padding is None else padding[:, None, None].bool()
-    if padding is None and past == 0:
+    hidden = None if padding is None else (padding == 0)[:, None, None]
+    if queries > 1 and (hidden is not None or past > 0):
+        columns = torch.arange(past + queries, device=tokens.device)
+        later = (columns > columns[past:, None])[None, None]
+        hidden = later if hidden is None else hidden | later
+    if hidden is None:
         return None
-    columns = torch.arange(past + queries, device=tokens.device)
-    seen = (columns <= columns[past:, None])[None, None]
-    return seen if padding is None else seen & padding[:, None, None].bool()
+    return torch.zeros(hidden.shape, dtype=dtype, device=tokens.device).masked_fill_(
+        hidden, -math.inf
+    )
 
 
 def _attended(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:

@@ -193,7 +193,7 @@ class PooledModel(TransformersModel):
         super().__init__(module, *args, **options)
         kept = self.budget.prefix_cache_bytes
         self._pool = KeyValuePool(self.budget.key_value_bytes + kept)
-        self._slots = SlotTable(self._tree, self._pool, kept)
+        self._slots = SlotTable(self._tree, self._pool, kept, lambda: self._rows.settle())
         self._has_positions = "position_ids" in self._accepts
         # Others count positions from the left of the padded row: their rows must agree in length.
         self._takes_ragged = self._has_positions or module.config.model_type in _RELATIVE
@@ -236,6 +236,10 @@ class PooledModel(TransformersModel):
         """Bring the pool up to date, before it is read or slots change hands."""
         self._rows.settle()
         self._rows.clear()
+
+    def _arranged(self, nodes: Contexts) -> Contexts:
+        order = self._rows.arranged(self._tree.parent[nodes].astype(np.int64))
+        return nodes if order is None else nodes[order]
 
     def _evaluate_chunk(self, nodes: Contexts) -> Tensor:
         parents = self._tree.parent[nodes].astype(np.int64)

@@ -8,7 +8,7 @@ descendants first. Imports torch: import it lazily.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -34,13 +34,21 @@ class SlotTable:
             ``pass``, the number of the last pass that a row ended there.
         pool: Where slots come from.
         prefix_bytes: Bytes of beginnings that are kept when no prompt has them any more.
+        settle: Writes what is still to be written into slots, before some of them change hands.
 
     Attributes:
         prefixes: What prompts share.
     """
 
-    def __init__(self, tree: ContextTree, pool: KeyValuePool, prefix_bytes: int) -> None:
+    def __init__(
+        self,
+        tree: ContextTree,
+        pool: KeyValuePool,
+        prefix_bytes: int,
+        settle: Callable[[], None],
+    ) -> None:
         self._tree = tree
+        self._settle = settle
         self._pool = pool
         self.prefixes = SharedPrefixes(pool, prefix_bytes)
         self._shared: dict[int, Piece] = {}
@@ -194,6 +202,7 @@ class SlotTable:
             shortage = self._pool.shortage(n)
             if not shortage:
                 break
+            self._settle()
             evict(shortage)
         return self._pool.allocate(n)
 
