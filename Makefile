@@ -22,7 +22,11 @@ demo: $(READY)
 # One worker a core, and one thread a worker: they would only wait for each other. Tests that send
 # signals or draw on terminals run alone, whatever became of the others.
 ALONE := tests/cli/test_processes.py tests/cli/test_terminal.py tests/cli/frame/test_signals.py
-PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+# Files go to workers in the order of their folders: by their numbers of tests, as xdist would have
+# them, the few long ones come last and a single worker ends with them.
+PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# What workers and the processes of tests compile of Python is kept for the next.
+unexport PYTHONDONTWRITEBYTECODE
 TIER ?=
 # The first tier, minutes: every law, kind and method, a share of the golden runs and the campaign.
 test: $(READY)
