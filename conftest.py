@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of garbage look at what tests make, and at nothing that was there before."""
+    """Let the collector of garbage look at nothing but what tests make."""
     gc.freeze()
     gc.enable()
 

@@ -51,6 +51,24 @@ class Result:
         return codes[-1].rstrip(":") if codes else None
 
 
+def jsonl(*records: object) -> bytes:
+    """Return records as the lines of a file."""
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def texts_of(result: Result) -> list[str]:
+    """Return the texts of a run that went well."""
+    assert result.status == 0, result.stderr
+    return [record["text"] for record in result.records]
+
+
+def refused(result: Result, code: str = "E_USAGE", status: int = 2) -> str:
+    """Return what a run said that was refused before it wrote anything."""
+    assert (result.status, result.error_code) == (status, code), result.stderr
+    assert result.stdout == b""
+    return result.stderr
+
+
 class Runner(Protocol):
     """Calls ``main`` with words, bytes for stdin, and gives the result."""
 
@@ -124,6 +142,16 @@ def cities(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vocabulary = Vocabulary.from_tokenizer(embedded_model_path())
     lines = [{"id": f"Q{i}", "text": text} for i, text in enumerate(MEMBERS)]
     compile_set(lines, vocabulary, path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def word(embedded_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grammar of short words, for the embedded tokenizer."""
+    from cdec.compilers import compile_grammar
+
+    path = tmp_path_factory.mktemp("word") / "word.arrow"
+    compile_grammar("start: /[ a-z]{0,12}[.]/\n", embedded_model.vocabulary, path)
     return path
 
 

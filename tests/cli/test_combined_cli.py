@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdec.compilers import compile_grammar, compile_set
-from tests.cli.conftest import MEMBERS, Result, Runner
+from tests.cli.conftest import MEMBERS, Result, Runner, jsonl
 from tests.laws.rounding import near, near_records
 
 # --- Free text before a constraint on the command line: options, fields of records, refusals.
@@ -18,24 +18,20 @@ from tests.laws.rounding import near, near_records
 ASKED = "What is the capital of France?"
 
 
-def _jsonl(*records: dict[str, object]) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
-
-
 @pytest.mark.usefixtures("loaded")
 def test_options_and_fields_of_records_say_the_same(cdec: Runner, cities: Path) -> None:
     words = ("sample", "-a", cities, "-n", "2", "--method", "masked")
     typed = ("--after", ":", "--after", " -", "--budget", "3")
-    option = cdec(*words, *typed, stdin=_jsonl({"id": 1, "prompt": ASKED}))
+    option = cdec(*words, *typed, stdin=jsonl({"id": 1, "prompt": ASKED}))
     own = {"id": 1, "prompt": ASKED, "after": [":", " -"], "budget": 3}
     assert option.status == 0
     for record in option.records:
         assert record["free_text"].endswith((":", " -")) and record["valid"]
         assert record["marker"] in (":", " -") and "input" not in record
-    assert cdec(*words, stdin=_jsonl(own)).records == option.records
-    other = cdec(*words, "--between", "<a>", "</a>", stdin=_jsonl(own))
+    assert cdec(*words, stdin=jsonl(own)).records == option.records
+    other = cdec(*words, "--between", "<a>", "</a>", stdin=jsonl(own))
     assert other.records == option.records
-    shorter = cdec(*words, *typed, stdin=_jsonl({"id": 1, "prompt": ASKED, "budget": 0}))
+    shorter = cdec(*words, *typed, stdin=jsonl({"id": 1, "prompt": ASKED, "budget": 0}))
     assert all(record["forced"] for record in shorter.records)
     assert all(record["free_text"] == ":" for record in shorter.records)
 
@@ -55,7 +51,7 @@ def test_markers_of_records_are_bounded_and_the_bounds_are_raised_by_options(
     cdec: Runner, cities: Path
 ) -> None:
     words = ("sample", "-a", cities, "--method", "masked", "--max-new-tokens", "30")
-    strangers = _jsonl(
+    strangers = jsonl(
         {"id": 1, "prompt": ASKED, "after": ":" * 4_097},
         {"id": 2, "prompt": ASKED, "after": [f":{n}" for n in range(257)]},
         {"id": 3, "prompt": ASKED, "between": ["<" * 3_000, ">" * 3_000]},
@@ -76,7 +72,7 @@ def test_markers_of_records_are_bounded_and_the_bounds_are_raised_by_options(
 def test_a_records_own_marker_that_no_token_spells_is_its_error_alone(
     cdec: Runner, letters: Path
 ) -> None:
-    records = _jsonl({"id": 1, "prompt": "p", "after": "\ue000"}, {"id": 2, "prompt": "p"})
+    records = jsonl({"id": 1, "prompt": "p", "after": "\ue000"}, {"id": 2, "prompt": "p"})
     result = cdec("sample", "-a", letters, "--method", "masked", stdin=records)
     first, second = result.records
     assert (result.status, first["error"]["code"]) == (3, "E_USAGE")
@@ -89,7 +85,7 @@ def test_a_long_marker_that_text_is_forced_into_is_spelt_to_its_end(
     cdec: Runner, cities: Path
 ) -> None:
     record = {"id": 1, "prompt": ASKED, "after": "z" * 600, "budget": 2}
-    (drawn,) = cdec("sample", "-a", cities, "--method", "masked", stdin=_jsonl(record)).records
+    (drawn,) = cdec("sample", "-a", cities, "--method", "masked", stdin=jsonl(record)).records
     assert drawn["valid"] and drawn["free_text"].endswith("z" * 600)
 
 
@@ -134,16 +130,16 @@ def test_a_text_that_never_comes_to_its_marker_is_warned_of(cdec: Runner, cities
 def test_a_bad_record_is_an_error_in_its_place(
     cdec: Runner, cities: Path, fields: dict[str, object]
 ) -> None:
-    result = cdec("sample", "-a", cities, stdin=_jsonl({"id": 1, "prompt": ASKED, **fields}))
+    result = cdec("sample", "-a", cities, stdin=jsonl({"id": 1, "prompt": ASKED, **fields}))
     assert result.status == 3 and result.records[0]["error"]["code"] == "E_FIELD"
 
 
 @pytest.mark.usefixtures("loaded")
 def test_free_text_is_neither_measured_nor_scored(cdec: Runner, cities: Path) -> None:
     line = {"id": 1, "prompt": ASKED, "after": "x"}
-    assert cdec("mass", "-a", cities, stdin=_jsonl(line)).records[0]["error"]["code"] == "E_FIELD"
+    assert cdec("mass", "-a", cities, stdin=jsonl(line)).records[0]["error"]["code"] == "E_FIELD"
     sample = {"id": 1, "prompt": ASKED, "text": "Paris", "free_tokens": 3}
-    result = cdec("score", "-a", cities, stdin=_jsonl(sample))
+    result = cdec("score", "-a", cities, stdin=jsonl(sample))
     assert "free text" in result.records[0]["error"]["message"]
 
 
@@ -214,7 +210,7 @@ def test_what_restricts_a_constraint_does_so_behind_free_text(
     assert denied.status == 0 and all(r["valid"] for r in denied.records)
     assert "Paris" not in {r["text"] for r in denied.records}
     own = {"id": 1, "prompt": ASKED, "candidates": ["Rome", "Berlin"]}
-    chosen = cdec(*words, stdin=_jsonl(own)).records
+    chosen = cdec(*words, stdin=jsonl(own)).records
     assert {r["text"] for r in chosen} <= {"Rome", "Berlin"} and all(r["valid"] for r in chosen)
 
 
@@ -250,14 +246,14 @@ def test_a_run_with_free_text_goes_on_where_it_was_killed(
         "--batch-size",
         "2",
     )
-    whole = cdec(*words, stdin=_jsonl(*prompts)).records
+    whole = cdec(*words, stdin=jsonl(*prompts)).records
     out = tmp_path / "o.jsonl"
-    cdec(*words, "-o", out, stdin=_jsonl(*prompts))
+    cdec(*words, "-o", out, stdin=jsonl(*prompts))
     lines = out.read_bytes().splitlines(keepends=True)
     out.write_bytes(b"".join(lines[:5]) + lines[5][:20])
-    other = cdec(*words[:-1], "2", "--budget", "2", "-o", out, "--resume", stdin=_jsonl(*prompts))
+    other = cdec(*words[:-1], "2", "--budget", "2", "-o", out, "--resume", stdin=jsonl(*prompts))
     assert other.status != 0, "another budget is another run"
-    assert cdec(*words, "-o", out, "--resume", stdin=_jsonl(*prompts)).status == 0
+    assert cdec(*words, "-o", out, "--resume", stdin=jsonl(*prompts)).status == 0
     found = [json.loads(line) for line in out.read_bytes().splitlines()]
     key = lambda r: (r["id"], r["index"])  # noqa: E731
     assert sorted(found, key=key) == near_records(sorted(whole, key=key))
@@ -336,7 +332,7 @@ def denying(*denied: str) -> tuple[str, Path]:
     return "--deny", path
 
 
-def jsonl(*records: dict[str, Any]) -> bytes:
+def prompted(*records: dict[str, Any]) -> bytes:
     return b"".join(json.dumps({"prompt": "x"} | r).encode() + b"\n" for r in records)
 
 
@@ -387,7 +383,7 @@ def test_denied_texts_do_not_come_back_by_lookahead_or_healing(
 
 @pytest.mark.usefixtures("loaded", "grammar_child")
 def test_records_with_grammars_of_their_own_are_narrowed_too(cdec: Runner, artifacts: Path) -> None:
-    data = jsonl(
+    data = prompted(
         {"id": 0, "grammar": WORDS, "n": 10},
         {"id": 1, "grammar": 'start: "yes"\n'},
         {"id": 2, "grammar": 'start: "yes" | "no" | "perhaps"\n', "n": 10},
@@ -431,7 +427,7 @@ def test_a_set_is_held_to_grammars_and_other_sets(
 def test_names_and_candidates_are_held_to_them_too(
     cdec: Runner, artifacts: Path, cities: Path
 ) -> None:
-    data = jsonl(
+    data = prompted(
         {"id": 0, "constraint": "capitals"},
         {"id": 1, "candidates": ["Paris", "Paris, Texas"]},
         {"id": 2, "candidates": ["Rome", "Paris"]},
@@ -462,7 +458,7 @@ def test_candidates_of_a_set_too_large_to_walk_are_held_to_the_others(
         return plain(first, second, max_steps=100 if first.n_rows == 2 else 1)
 
     monkeypatch.setattr(conjunction, "conjoin", hurried)
-    data = jsonl({"id": 0, "candidates": ["Rome", "Paris"]}, {"id": 1, "n": 20})
+    data = prompted({"id": 0, "candidates": ["Rome", "Paris"]}, {"id": 1, "n": 20})
     result = cdec("sample", "-a", cities, "--and", artifacts / "p.arrow", *MASKED, stdin=data)
     assert steps == [len(MEMBERS), 2]
     assert texts(result) <= {"Paris", "Paris, Texas"} and result.records[0]["text"] == "Paris"

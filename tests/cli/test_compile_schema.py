@@ -16,7 +16,7 @@ from cdec.cli.options.record_sources import (
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.core.artifacts.opened import read_artifact
 from cdec.core.artifacts.write import write_artifact
-from tests.cli.conftest import Result, Runner
+from tests.cli.conftest import Runner, jsonl, texts_of
 
 # --- cdec compile-schema: one schema, many, tools; what is printed and recorded of what masks
 # hold.
@@ -348,15 +348,6 @@ LETTERS = {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 2}
 SAMPLE = ("sample", "--method", "masked", "--raw", "--max-new-tokens", "40")
 
 
-def jsonl(*records: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
-
-
-def texts(result: Result) -> list[str]:
-    assert result.status == 0, result.stderr
-    return [record["text"] for record in result.records]
-
-
 @pytest.mark.usefixtures("loaded", "grammar_child")
 def test_records_bring_schemas_as_objects_or_texts(cdec: Runner) -> None:
     data = jsonl(
@@ -367,7 +358,7 @@ def test_records_bring_schemas_as_objects_or_texts(cdec: Runner) -> None:
         {"id": 4, "prompt": "x", "schema": LETTERS},
     )
     result = cdec(*SAMPLE, "--whitespace", "compact", stdin=data)
-    found = texts(result)
+    found = texts_of(result)
     assert json.loads(found[0]) in ("yes", "no")
     for text in (found[1], found[4]):
         assert set(json.loads(text)) <= {"a", "b"} and " " not in text

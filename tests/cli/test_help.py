@@ -109,17 +109,6 @@ def test_help_imports_nothing_heavy_and_one_command() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_declarations_of_options_import_nothing_heavy() -> None:
-    code = (
-        "import sys; from cdec.cli.frame.registry import COMMANDS, options_class_of\n"
-        "for name in COMMANDS: options_class_of(name)\n"
-        "heavy = {'torch', 'transformers', 'pyarrow', 'numba', 'numpy'} & set(sys.modules)\n"
-        "sys.exit(str(sorted(heavy)) if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize(
     ("typed", "near"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import sys
 from pathlib import Path
@@ -14,17 +13,13 @@ import pytest
 
 from cdec.compilers import compile_grammar
 from cdec.core.record_fields import fields_of
-from tests.cli.conftest import MEMBERS, Runner
+from tests.cli.conftest import MEMBERS, Runner, jsonl
 from tests.laws.rounding import near
 
 # --- cdec mass and --tree end to end: estimates and bounds out, trees kept and refused.
 
 TRUTH = sum(4.0**-n for n in (2, 3, 3, 4, 3, 4))
 """Of the letters under a uniform model of four events."""
-
-
-def jsonl(*records: Any) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 def test_mass_of_the_letters(cdec: Runner, letters: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from cdec.compilers.sets.options import SetLimits
 from cdec.core.child.judge import TextChecker
 from cdec.core.constraint import Constraint
 from cdec.core.errors import CdecError, LimitError, UntokenizableError
-from tests.cli.conftest import MEMBERS, Result, Runner
+from tests.cli.conftest import MEMBERS, Runner, jsonl, texts_of
 from tests.compilers.sets.small_tokenizers import byte_level, lossy
 from tests.laws.grammar_cases import byte_vocabulary
 
@@ -27,18 +26,9 @@ DIGITS = "start: /[0-9]{3}/\n"
 GBNF = "# digits\nroot ::= [a-c] [a-c]\n"
 
 
-def _jsonl(*records: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
-
-
-def _texts(result: Result) -> list[str]:
-    assert result.status == 0, result.stderr
-    return [record["text"] for record in result.records]
-
-
 @pytest.mark.usefixtures("loaded", "grammar_child")
 def test_one_batch_holds_sets_and_different_grammars(cdec: Runner, cities: Path) -> None:
-    data = _jsonl(
+    data = jsonl(
         {"id": 0, "prompt": "x", "grammar": WORDS},
         {"id": 1, "prompt": "x"},
         {"id": 2, "prompt": "x", "grammar": DIGITS},
@@ -46,31 +36,31 @@ def test_one_batch_holds_sets_and_different_grammars(cdec: Runner, cities: Path)
         {"id": 4, "prompt": "x", "grammar": GBNF},
     )
     result = cdec("sample", "-a", cities, "--method", "masked", "--batch-size", "8", stdin=data)
-    texts = _texts(result)
+    texts = texts_of(result)
     assert {texts[0], texts[3]} <= {"yes", "no"}
     assert texts[1] in MEMBERS
     assert re.fullmatch("[0-9]{3}", texts[2])
     assert re.fullmatch("[a-c]{2}", texts[4])
     assert all(record["valid"] for record in result.records)
     alone = cdec("sample", "-a", cities, "--method", "masked", "--batch-size", "1", stdin=data)
-    assert _texts(alone) == texts
+    assert texts_of(alone) == texts
 
 
 @pytest.mark.usefixtures("loaded", "grammar_child")
 def test_no_artifact_is_needed_where_the_first_record_has_a_grammar(cdec: Runner) -> None:
-    data = _jsonl({"id": 0, "prompt": "x", "grammar": WORDS}, {"id": 1, "prompt": "x"})
+    data = jsonl({"id": 0, "prompt": "x", "grammar": WORDS}, {"id": 1, "prompt": "x"})
     result = cdec("sample", "--method", "masked", stdin=data)
     assert result.status == 3
     assert result.records[0]["text"] in ("yes", "no")
     assert result.records[1]["error"]["code"] == "E_FIELD"
-    none = cdec("sample", "--method", "masked", stdin=_jsonl({"prompt": "x"}))
+    none = cdec("sample", "--method", "masked", stdin=jsonl({"prompt": "x"}))
     assert (none.status, none.error_code) == (2, "E_USAGE")
     assert cdec("sample", "--method", "masked", stdin=b"").error_code == "E_USAGE"
 
 
 @pytest.mark.usefixtures("loaded", "grammar_child")
 def test_a_bad_grammar_is_an_error_in_its_place(cdec: Runner) -> None:
-    data = _jsonl(
+    data = jsonl(
         {"id": 0, "prompt": "x", "grammar": WORDS},
         {"id": 1, "prompt": "x", "grammar": "start: nowhere\n"},
         {"id": 2, "prompt": "x", "grammar": "start: start\n"},
@@ -91,7 +81,7 @@ def test_a_bad_grammar_is_an_error_in_its_place(cdec: Runner) -> None:
 
 @pytest.mark.usefixtures("loaded", "grammar_child")
 def test_limits_hold_for_the_grammars_of_records(cdec: Runner) -> None:
-    data = _jsonl({"prompt": "x", "grammar": WORDS})
+    data = jsonl({"prompt": "x", "grammar": WORDS})
     result = cdec("sample", "--method", "masked", "--max-grammar-bytes", "5", stdin=data)
     assert result.records[0]["error"]["code"] == "E_LIMIT"
     for words in (("--grammar-cache", "0"), ("--grammar-cache-size", "none")):
@@ -102,7 +92,7 @@ def test_limits_hold_for_the_grammars_of_records(cdec: Runner) -> None:
 def test_warnings_of_grammars_are_printed(cdec: Runner) -> None:
     grammar = 'start: "a" "b"\n%ignore /[ ]+/\n'
     words = ("sample", "--method", "masked", "--max-whitespace")
-    data = _jsonl({"prompt": "x", "grammar": grammar})
+    data = jsonl({"prompt": "x", "grammar": grammar})
     for bound, count in (("none", 1), ("8", 0)):
         result = cdec(*words, bound, stdin=data)
         assert result.stderr.count("warning W_UNBOUNDED_WHITESPACE") == count
@@ -114,7 +104,7 @@ def test_candidates_belong_to_sets(cdec: Runner, tmp_path: Path) -> None:
     Path("words.lark").write_text(WORDS)
     assert cdec("compile-grammar", "words.lark").status == 0
     words = ("sample", "-a", "words.arrow", "--method", "masked")
-    chosen = cdec(*words, stdin=_jsonl({"prompt": "x", "candidates": ["yes"]}))
+    chosen = cdec(*words, stdin=jsonl({"prompt": "x", "candidates": ["yes"]}))
     assert chosen.records[0]["error"]["code"] == "E_FIELD"
 
 
@@ -126,7 +116,7 @@ def test_a_grammar_whose_texts_take_for_ever_to_judge_holds_up_nothing(
     monkeypatch.setitem(TextChecker.__init__.__kwdefaults__, "seconds", 0.3)
     slow = "start: A\nA: /(?:a|a){40}b|a{40}[c-z0-9A-Z]/"
     grammars = (WORDS, slow, DIGITS, slow.replace("40", "41"), WORDS)
-    data = _jsonl(*({"id": i, "prompt": "x", "grammar": g} for i, g in enumerate(grammars)))
+    data = jsonl(*({"id": i, "prompt": "x", "grammar": g} for i, g in enumerate(grammars)))
     result = cdec("sample", "--method", "masked", "--temperature", "2", stdin=data)
     assert result.status == 0
     assert [record["valid"] for record in result.records] == [True, None, True, None, True]
@@ -134,9 +124,7 @@ def test_a_grammar_whose_texts_take_for_ever_to_judge_holds_up_nothing(
     assert "(and 1 more texts)" in result.stderr
     Path("slow.lark").write_text(slow)
     assert cdec("compile-grammar", "slow.lark").status == 0
-    scored = cdec(
-        "score", "-a", "slow.arrow", stdin=_jsonl({"prompt": "x", "text": "a" * 40 + "c"})
-    )
+    scored = cdec("score", "-a", "slow.arrow", stdin=jsonl({"prompt": "x", "text": "a" * 40 + "c"}))
     assert (scored.records[0]["member"], scored.records[0]["valid"]) == (True, None)
     assert scored.stderr.count("warning W_UNDECIDED") == 1
     # The compiled tables do not go back over a text.
@@ -245,7 +233,7 @@ def test_warnings_of_many_grammars_are_counted_not_repeated(grammar_child: objec
 
 @pytest.mark.usefixtures("loaded")
 def test_records_bring_their_candidates(cdec: Runner) -> None:
-    data = _jsonl(
+    data = jsonl(
         {"id": 0, "prompt": "The capital of France is", "candidates": ["Paris", "Lyon"]},
         {"id": 1, "prompt": "The capital of Norway is", "candidates": ["Oslo"]},
         {"id": 2, "prompt": "Nothing to hold it to"},
@@ -261,7 +249,7 @@ def test_records_bring_their_candidates(cdec: Runner) -> None:
 
 @pytest.mark.usefixtures("loaded")
 def test_mass_and_score_take_them_too(cdec: Runner) -> None:
-    data = _jsonl({"id": 0, "prompt": "The capital of France is", "candidates": ["Paris", "Lyon"]})
+    data = jsonl({"id": 0, "prompt": "The capital of France is", "candidates": ["Paris", "Lyon"]})
     Path("q.jsonl").write_bytes(data)
     mass = cdec("mass", "-i", "q.jsonl", "--candidates", "8")
     assert mass.status == 0, mass.stderr
@@ -277,18 +265,18 @@ def test_mass_and_score_take_them_too(cdec: Runner) -> None:
 
 @pytest.mark.usefixtures("loaded")
 def test_they_are_narrowed_by_what_the_run_asks(cdec: Runner, cities: Path) -> None:
-    data = _jsonl({"prompt": "x", "candidates": ["Paris", "Rome", "Rome"]})
+    data = jsonl({"prompt": "x", "candidates": ["Paris", "Rome", "Rome"]})
     Path("no.txt").write_text("Paris\n")
     result = cdec("sample", "--deny", "no.txt", "--method", "masked", stdin=data)
     assert [record["text"] for record in result.records] == ["Rome"], result.stderr
     # With an artifact they are members of it, as before.
-    held = cdec("sample", "-a", cities, stdin=_jsonl({"prompt": "x", "candidates": ["Lyon"]}))
+    held = cdec("sample", "-a", cities, stdin=jsonl({"prompt": "x", "candidates": ["Lyon"]}))
     assert held.records[0]["error"]["code"] == "E_FIELD"
 
 
 @pytest.mark.usefixtures("loaded")
 def test_bad_candidates_are_errors_in_their_places(cdec: Runner) -> None:
-    data = _jsonl(
+    data = jsonl(
         {"id": 0, "prompt": "x", "candidates": ["a"]},
         {"id": 1, "prompt": "x", "candidates": []},
         {"id": 2, "prompt": "x", "candidates": [" "]},

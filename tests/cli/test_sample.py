@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdec.cli.runs import models
-from tests.cli.conftest import MEMBERS, Result, Runner
+from tests.cli.conftest import MEMBERS, Runner, jsonl, texts_of
 
 # --- cdec sample end to end: records in, samples out, and what every option changes.
 
 
-def _jsonl(*records: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
-
-
-def _texts(result: Result) -> list[str]:
-    assert result.status == 0, result.stderr
-    return [record["text"] for record in result.records]
-
-
 OPEN_MODEL = models.open_model
 PROMPT = ("--prompt", "The capital is")
-TWO = _jsonl({"id": 1, "prompt": "a"}, {"id": 2, "prompt": "b"})
+TWO = jsonl({"id": 1, "prompt": "a"}, {"id": 2, "prompt": "b"})
 
 
 @pytest.mark.usefixtures("loaded")
@@ -106,7 +96,7 @@ def test_top_m_says_what_it_missed(cdec: Runner, cities: Path) -> None:
 @pytest.mark.usefixtures("loaded")
 def test_beams_give_distinct_texts_or_a_heuristic(cdec: Runner, cities: Path) -> None:
     words = ("sample", "-a", cities, *PROMPT)
-    beams = _texts(cdec(*words, "--method", "beam", "--beams", "4", "-n", "4"))
+    beams = texts_of(cdec(*words, "--method", "beam", "--beams", "4", "-n", "4"))
     assert len(set(beams)) == 4
     too_many = cdec(*words, "--method", "beam", "--beams", "2", "-n", "4")
     assert (too_many.status, too_many.error_code) == (2, "E_USAGE")
@@ -116,8 +106,8 @@ def test_beams_give_distinct_texts_or_a_heuristic(cdec: Runner, cities: Path) ->
 @pytest.mark.usefixtures("loaded")
 def test_seeds_decide_the_draws(cdec: Runner, cities: Path) -> None:
     words = ("sample", "-a", cities, *PROMPT, "-n", "12", "--method", "masked")
-    assert _texts(cdec(*words)) == _texts(cdec(*words, "--seed", "0"))
-    assert _texts(cdec(*words)) != _texts(cdec(*words, "--seed", "1"))
+    assert texts_of(cdec(*words)) == texts_of(cdec(*words, "--seed", "0"))
+    assert texts_of(cdec(*words)) != texts_of(cdec(*words, "--seed", "1"))
     assert cdec(*words, "--seed", "-1").error_code == "E_USAGE"
 
 
@@ -136,9 +126,9 @@ def test_warping_changes_the_probabilities(cdec: Runner, cities: Path) -> None:
 @pytest.mark.usefixtures("loaded")
 def test_top_k_and_top_p_cut_the_distribution(cdec: Runner) -> None:
     words = ("sample", "--method", "unconstrained", "--max-new-tokens", "6", *PROMPT, "-n", "8")
-    assert len(set(_texts(cdec(*words)))) > 1
-    assert len(set(_texts(cdec(*words, "--top-k", "1")))) == 1
-    assert len(set(_texts(cdec(*words, "--top-p", "0.0001")))) == 1
+    assert len(set(texts_of(cdec(*words)))) > 1
+    assert len(set(texts_of(cdec(*words, "--top-k", "1")))) == 1
+    assert len(set(texts_of(cdec(*words, "--top-p", "0.0001")))) == 1
 
 
 @pytest.mark.usefixtures("loaded")
@@ -203,7 +193,7 @@ def test_model_options_reach_the_loader(
 
 @pytest.mark.usefixtures("loaded")
 def test_records_bring_their_own_options(cdec: Runner, cities: Path) -> None:
-    data = _jsonl(
+    data = jsonl(
         {"id": "a", "prompt": "x", "n": 3, "seed": 5, "gold": "Rome"},
         {"id": "b", "prompt": "x", "temperature": 0.5},
         {"id": "c", "prompt": "x", "candidates": ["Oslo", "Q2"]},
@@ -217,16 +207,16 @@ def test_records_bring_their_own_options(cdec: Runner, cities: Path) -> None:
     assert result.records[0]["input"] == {"gold": "Rome"}
     assert "input" not in result.records[3]
     assert result.records[4]["text"] in ("Oslo", "Rome")
-    again = cdec("sample", "-a", cities, stdin=_jsonl({"id": "a", "prompt": "x", "seed": 5}))
+    again = cdec("sample", "-a", cities, stdin=jsonl({"id": "a", "prompt": "x", "seed": 5}))
     assert again.records[0]["seed"] == result.records[0]["seed"]
 
 
 @pytest.mark.usefixtures("loaded")
 def test_bad_records_stay_in_their_place(cdec: Runner, cities: Path) -> None:
     data = (
-        _jsonl({"id": 1, "prompt": "a"})
+        jsonl({"id": 1, "prompt": "a"})
         + b"{oops\n"
-        + _jsonl(
+        + jsonl(
             {"id": 3, "prompt": "b", "candidates": ["Atlantis"]},
             {"id": 4, "prompt": "b", "constraint": "nope"},
             {"id": 5, "prompt": "b", "regex": ""},
@@ -246,7 +236,7 @@ def test_bad_records_stay_in_their_place(cdec: Runner, cities: Path) -> None:
 def test_strict_stops_at_the_first_bad_record_with_its_own_status(
     cdec: Runner, cities: Path
 ) -> None:
-    data = _jsonl({"id": 1, "prompt": "a"}) + b"{oops\n" + _jsonl({"id": 3, "prompt": "b"})
+    data = jsonl({"id": 1, "prompt": "a"}) + b"{oops\n" + jsonl({"id": 3, "prompt": "b"})
     result = cdec("sample", "-a", cities, "--strict", stdin=data)
     assert (result.status, result.error_code) == (65, "E_JSON")
     assert [record["id"] for record in result.records] == [1]
@@ -259,7 +249,7 @@ def test_records_choose_among_named_constraints(
     from cdec.compilers import compile_set
 
     compile_set(["red", "green"], embedded_model.vocabulary, "colours.arrow")
-    data = _jsonl(
+    data = jsonl(
         {"id": 1, "prompt": "x", "constraint": "colours"},
         {"id": 2, "prompt": "x", "constraint": "cities"},
         {"id": 3, "prompt": "x"},
@@ -279,7 +269,7 @@ def test_records_choose_among_named_constraints(
 def test_denied_texts_are_never_emitted(cdec: Runner, cities: Path) -> None:
     Path("deny.txt").write_text("\n".join(MEMBERS[1:]) + "\nAtlantis\n", encoding="utf-8")
     result = cdec("sample", "-a", cities, *PROMPT, "-n", "5", "--deny", "deny.txt")
-    assert set(_texts(result)) == {"Paris"}
+    assert set(texts_of(result)) == {"Paris"}
     assert "W_DENY_UNKNOWN" in result.stderr
     Path("deny.txt").write_text("\n".join(MEMBERS) + "\n", encoding="utf-8")
     assert cdec("sample", "-a", cities, *PROMPT, "--deny", "deny.txt").error_code == "E_EMPTY_SET"
@@ -293,7 +283,7 @@ def test_templates_fill_prompts_from_fields(
     encode = embedded_model.encode_prompt
     monkeypatch.setattr(embedded_model, "encode_prompt", lambda p: seen.append(p) or encode(p))
     Path("t.txt").write_text("Q: {query}\nA:")
-    data = _jsonl({"id": 1, "query": "Where?"}, {"id": 2})
+    data = jsonl({"id": 1, "query": "Where?"}, {"id": 2})
     result = cdec("sample", "-a", cities, "--template", "t.txt", stdin=data)
     assert seen[0] == "Q: Where?\nA:"
     assert result.records[1]["error"]["field"] == "query"
@@ -315,7 +305,7 @@ def test_prompts_come_from_one_place(cdec: Runner, cities: Path) -> None:
 
 @pytest.mark.usefixtures("loaded")
 def test_input_limits(cdec: Runner, cities: Path) -> None:
-    data = _jsonl({"id": 1, "prompt": "x" * 50}, {"id": 2, "prompt": "y", "n": 3})
+    data = jsonl({"id": 1, "prompt": "x" * 50}, {"id": 2, "prompt": "y", "n": 3})
     long = cdec("sample", "-a", cities, "--max-line-bytes", "40", stdin=data)
     assert long.records[0]["error"]["code"] == "E_LINE_TOO_LONG"
     many = cdec("sample", "-a", cities, "--max-n", "2", stdin=data)
@@ -328,7 +318,7 @@ def test_input_limits(cdec: Runner, cities: Path) -> None:
 
 
 def test_batches_change_no_draw(cdec: Runner, letters: Path) -> None:
-    data = _jsonl(*({"id": i, "prompt": f"number {i}"} for i in range(7)))
+    data = jsonl(*({"id": i, "prompt": f"number {i}"} for i in range(7)))
     words = ("sample", "-a", letters, "-n", "2", "--fields", "id,index,text,seed")
     assert cdec(*words, stdin=data).stdout == cdec(*words, "--batch-size", "2", stdin=data).stdout
     assert cdec(*words, "--batch-size", "0", stdin=data).error_code == "E_USAGE"
@@ -403,7 +393,7 @@ def test_the_output_may_be_no_input(cdec: Runner, letters: Path) -> None:
 def test_resume_writes_what_is_missing(cdec: Runner, letters: Path) -> None:
     # Probabilities may differ in the last digits with the batch, so they are left out.
     words = ("sample", "-a", letters, "-n", "3", "-o", "out.jsonl", "--fields", "id,index,text")
-    data = _jsonl(
+    data = jsonl(
         {"id": 1, "prompt": "a"}, {"id": 2, "prompt": "b", "n": 0}, {"id": 3, "prompt": "c"}
     )
     assert cdec(*words, stdin=data).status == 3

@@ -16,7 +16,7 @@ from cdec.core.models.tabular import TabularModel
 from cdec.data.assets import embedded_model_path
 from cdec.data.output.manifest import config_hash
 from tests.cli import light
-from tests.cli.conftest import MEMBERS, Result, Runner
+from tests.cli.conftest import MEMBERS, Runner, refused
 from tests.laws.rounding import near_lines, read_lines
 
 # --- cdec sample with two models: what every option changes, and what it costs.
@@ -33,12 +33,6 @@ def records(cdec: Runner, *words: object) -> list[Any]:
     result = cdec("sample", *words)
     assert result.status == 0, result.stderr
     return result.records
-
-
-def refused(result: Result, code: str = "E_USAGE", status: int = 2) -> str:
-    assert (result.status, result.error_code) == (status, code), result.stderr
-    assert result.stdout == b""
-    return result.stderr
 
 
 @pytest.fixture(scope="module")

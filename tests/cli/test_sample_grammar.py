@@ -10,7 +10,7 @@ import pytest
 
 from cdec.compilers import compile_grammar, compile_set, set_constraint
 from cdec.samplers import sample
-from tests.cli.conftest import Result, Runner
+from tests.cli.conftest import Result, Runner, jsonl
 from tests.laws.rounding import near, near_records
 
 # --- cdec sample on grammars: every method, speculation, opportunistic masks, lookahead, healing.
@@ -32,14 +32,6 @@ def person(embedded_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """A grammar of objects of one shape, for the embedded tokenizer."""
     path = tmp_path_factory.mktemp("person") / "person.arrow"
     compile_grammar(GRAMMAR, embedded_model.vocabulary, path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def word(embedded_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A grammar of words, for the embedded tokenizer."""
-    path = tmp_path_factory.mktemp("word") / "word.arrow"
-    compile_grammar("start: /[ a-z]{0,12}[.]/\n", embedded_model.vocabulary, path)
     return path
 
 
@@ -265,10 +257,6 @@ ASKED = "What is the capital of France?"
 JSON = 'start: "{" "\\"action\\"" ":" VALUE "}"\nVALUE: /"[a-z]{1,8}"/\n%ignore " "\n'
 
 
-def _jsonl(*records: dict[str, object]) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
-
-
 @pytest.fixture
 def action(tmp_path: Path, embedded_model: Any) -> Path:
     """A grammar of one member's JSON objects."""
@@ -289,7 +277,7 @@ def test_three_ways_to_begin_an_answer_are_one(cdec: Runner, cities: Path) -> No
         "messages": {"id": 1, "messages": [asked, {"role": "assistant", "content": "Pa"}]},
     }
     for method in ("disc", "exact", "greedy", "masked", "beam", "smc", "asap"):
-        option = cdec(*words, method, "--prefill", "Pa", stdin=_jsonl({"id": 1, "prompt": ASKED}))
+        option = cdec(*words, method, "--prefill", "Pa", stdin=jsonl({"id": 1, "prompt": ASKED}))
         assert option.status == 0
         for record in option.records:
             assert record["prefill"] == "Pa"
@@ -297,8 +285,8 @@ def test_three_ways_to_begin_an_answer_are_one(cdec: Runner, cities: Path) -> No
                 assert record["text"].startswith("Paris") and record["valid"]
         for own in ways.values():
             # A record's own beginning wins.
-            assert cdec(*words, method, stdin=_jsonl(own)).records == option.records
-            other = cdec(*words, method, "--prefill", "Ro", stdin=_jsonl(own))
+            assert cdec(*words, method, stdin=jsonl(own)).records == option.records
+            other = cdec(*words, method, "--prefill", "Ro", stdin=jsonl(own))
             assert other.records == option.records
 
 
@@ -314,26 +302,26 @@ def test_an_object_goes_on_as_the_member_that_is_begun(cdec: Runner, action: Pat
 def test_mass_and_score_know_it(cdec: Runner, cities: Path) -> None:
     line = {"id": 1, "prompt": ASKED, "text": "Paris, Texas"}
     words = ("-a", cities, "--prefill", "Par")
-    (mass,) = cdec("mass", *words, stdin=_jsonl(line)).records
-    (whole,) = cdec("mass", "-a", cities, stdin=_jsonl(line)).records
-    (score,) = cdec("score", *words, stdin=_jsonl(line)).records
-    own = _jsonl({**line, "prefill": "Par"})
+    (mass,) = cdec("mass", *words, stdin=jsonl(line)).records
+    (whole,) = cdec("mass", "-a", cities, stdin=jsonl(line)).records
+    (score,) = cdec("score", *words, stdin=jsonl(line)).records
+    own = jsonl({**line, "prefill": "Par"})
     assert cdec("score", "-a", cities, stdin=own).records == [score]
     assert score["member"] and score["valid"] and score["text"] == "Paris, Texas"
     assert mass["log_mass_lower"] - 1e-6 <= mass["log_mass"] <= mass["log_mass_upper"] + 1e-6
     assert score["log_mass_lower"] <= mass["log_mass_upper"] + 1e-6
     assert mass["mass"] != whole["mass"]
-    (drawn,) = cdec("sample", *words, "--method", "greedy", stdin=_jsonl(line)).records
-    again = _jsonl({"id": 1, "prompt": ASKED, **{k: drawn[k] for k in ("text", "token_ids")}})
+    (drawn,) = cdec("sample", *words, "--method", "greedy", stdin=jsonl(line)).records
+    again = jsonl({"id": 1, "prompt": ASKED, **{k: drawn[k] for k in ("text", "token_ids")}})
     (scored,) = cdec("score", *words, stdin=again).records
     assert scored["logprob"] == near(drawn["logprob"], 1 + len(drawn["token_ids"]))
-    other = _jsonl({**line, "text": "Rome"})
+    other = jsonl({**line, "text": "Rome"})
     assert cdec("score", *words, stdin=other).records[0]["member"] is False
 
 
 @pytest.mark.usefixtures("loaded")
 def test_what_nothing_begins_with_is_the_records_error(cdec: Runner, cities: Path) -> None:
-    data = _jsonl(
+    data = jsonl(
         {"id": 1, "prompt": ASKED, "prefill": "Pax"}, {"id": 2, "prompt": ASKED, "prefill": ""}
     )
     result = cdec("sample", "-a", cities, "--method", "greedy", stdin=data)
@@ -349,7 +337,7 @@ def test_it_needs_a_constraint_and_stands_once(cdec: Runner, cities: Path) -> No
     assert free.records[0]["error"]["code"] == "E_FIELD"
     answer = {"role": "assistant", "content": "P"}
     twice = {"id": 1, "messages": [{"role": "user", "content": "a"}, answer], "prefill": "P"}
-    (record,) = cdec("sample", "-a", cities, stdin=_jsonl(twice)).records
+    (record,) = cdec("sample", "-a", cities, stdin=jsonl(twice)).records
     assert record["error"]["field"] == "prefill"
 
 

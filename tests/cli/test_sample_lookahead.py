@@ -13,7 +13,7 @@ import pytest
 from cdec.samplers.rewards import build_reward
 from tests.laws.rounding import near_lines, read_lines
 
-from .conftest import MEMBERS, Result, Runner
+from .conftest import MEMBERS, Runner, refused
 
 pytestmark = pytest.mark.usefixtures("loaded")
 
@@ -48,12 +48,6 @@ def _records(cdec: Runner, *words: object, stdin: bytes = LINES) -> list[Any]:
     result = cdec(*words, stdin=stdin)
     assert result.status == 0, result.stderr
     return result.records
-
-
-def refused(result: Result, code: str = "E_USAGE", status: int = 2) -> str:
-    assert (result.status, result.error_code) == (status, code), result.stderr
-    assert result.stdout == b""
-    return result.stderr
 
 
 @pytest.fixture

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from cdec.cli.score import pooled
-from cdec.compilers import compile_grammar
 from cdec.core.record_fields import fields_of
 from cdec.integrations.records.tasks import Task
-from tests.cli.conftest import Runner
+from tests.cli.conftest import Runner, jsonl
 from tests.laws.rounding import near
 
 # --- cdec score end to end: samples and texts in, probabilities, weights and bounds out.
@@ -31,18 +30,6 @@ BOUNDS = [
     "probability_upper",
 ]
 QUARTER = math.log(0.25)
-
-
-def jsonl(*records: Any) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
-
-
-@pytest.fixture(scope="module")
-def word(embedded_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A grammar of short words, for the embedded tokenizer."""
-    path = tmp_path_factory.mktemp("word") / "word.arrow"
-    compile_grammar("start: /[ a-z]{0,12}[.]/\n", embedded_model.vocabulary, path)
-    return path
 
 
 def assert_scored_as_drawn(scores: list[Any], samples: list[Any]) -> None:

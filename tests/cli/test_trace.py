@@ -18,7 +18,7 @@ from cdec.cli.trace import level
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from tests.cli import light
-from tests.cli.conftest import Runner
+from tests.cli.conftest import Runner, jsonl
 from tests.laws.rounding import near
 
 # --- ``--trace`` and ``cdec trace``: the file, the table, the page, and what they refuse.
@@ -240,10 +240,6 @@ def test_json_and_html_exclude_each_other(cdec: Runner) -> None:
 # --- The line at the end of a run, the warning of texts that were cut, and --require-complete.
 
 
-def _jsonl(*records: object) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
-
-
 def _sample(finish_reason: str, valid: bool | None = True) -> Sample:
     numbers = (None, None, None)
     return Sample(1, 0, "x", [1], *numbers, finish_reason, valid, "masked", "biased", 0)
@@ -320,7 +316,7 @@ def test_texts_cut_in_white_space_are_told_the_option_that_helps() -> None:
 
 
 def test_every_run_ends_with_its_summary(cdec: Runner, letters: Path) -> None:
-    prompts = _jsonl({"prompt": "p", "n": 2}, {"prompt": "q"}, {"prompt": 5})
+    prompts = jsonl({"prompt": "p", "n": 2}, {"prompt": "q"}, {"prompt": 5})
     took = r".* s, \d+ model calls?; [\d.,]+ tokens/s, model \d+%, masks \d+%"
     drawn = cdec("sample", "-a", letters, stdin=prompts)
     assert drawn.status == 3
@@ -328,14 +324,14 @@ def test_every_run_ends_with_its_summary(cdec: Runner, letters: Path) -> None:
         rf"3 records, 3 samples: 3 valid, 1 error; {took}, sampling \d+%, waiting \d+%",
         drawn.summary,
     )
-    texts = _jsonl({"text": "a"}, {"text": "zzz"})
+    texts = jsonl({"text": "a"}, {"text": "zzz"})
     checked = cdec("check", letters, "--field", "text", "--format", "jsonl", stdin=texts)
     assert re.fullmatch(r"2 records: 1 valid; .* s; checking \d+%, waiting \d+%", checked.summary)
     measured = cdec("mass", "-a", letters, stdin=prompts)
     assert re.fullmatch(
         rf"3 records: 1 error; {took}, measuring \d+%, waiting \d+%", measured.summary
     )
-    scored = cdec("score", "-a", letters, "--prompt", "p", stdin=_jsonl({"token_ids": [0]}))
+    scored = cdec("score", "-a", letters, "--prompt", "p", stdin=jsonl({"token_ids": [0]}))
     assert re.fullmatch(rf"1 record: 1 valid; {took}, scoring \d+%, waiting \d+%", scored.summary)
     nothing = cdec("sample", "-a", letters)
     assert re.fullmatch(rf"0 records; {took}, sampling \d+%, waiting \d+%", nothing.summary)

@@ -209,11 +209,11 @@ class Toy:
     probabilities: Probabilities
     members: list[Row]
     ends_itself: bool = False
-    constraint: SetConstraint = field(init=False)
 
-    def __post_init__(self) -> None:
-        made = toy_set(self.members, self.vocabulary, ends_itself=self.ends_itself)
-        object.__setattr__(self, "constraint", made)
+    @cached_property
+    def constraint(self) -> SetConstraint:
+        """The set of the members: compiled where it is asked for, as enumerations ask for none."""
+        return toy_set(self.members, self.vocabulary, ends_itself=self.ends_itself)
 
     def model(self) -> TabularModel:
         """Return a fresh model."""

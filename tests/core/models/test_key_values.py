@@ -137,6 +137,7 @@ def test_batches_that_change_equal_plain_forward_passes(name: str, seed: int) ->
     Walks(causal(name), seed).run(24)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("rows", [256, 3])
 def test_batches_that_change_equal_plain_forward_passes_in_little_memory(
@@ -157,6 +158,7 @@ def prompts_with_heads(rng: np.random.Generator) -> list[list[int]]:
     return [*(first + t for t in tails), *(second + t for t in tails), first, tails[0], second[:25]]
 
 
+@pytest.mark.share("name")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["llama", "mistral", "bloom", "gpt2"])
 def test_prompts_that_begin_alike_equal_plain_forward_passes(name: str, seed: int) -> None:
@@ -236,6 +238,7 @@ def test_beginnings_are_kept_from_batch_to_batch_within_their_bytes(seed: int) -
     assert model.tree.live == 0
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_batches_equal_plain_forward_passes_beside_kept_beginnings(seed: int) -> None:
     walks = Walks(causal(prefix_cache_bytes=40 * 256, **SMALL), seed)

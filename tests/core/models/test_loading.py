@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -206,14 +205,6 @@ def test_loading_writes_nothing_to_the_terminal(
     load_model(folder, vocabulary=VOCABULARY)
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
-
-
-def test_the_model_interface_imports_neither_torch_nor_transformers() -> None:
-    code = (
-        "import sys, cdec.core.models.base, cdec.core.models.tabular, cdec.core.models.loading\n"
-        "sys.exit(any(name in sys.modules for name in ('torch', 'transformers')))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_trusted_code_of_a_folder_runs(
@@ -479,16 +470,3 @@ def test_weights_are_stored_once_and_not_learned() -> None:
     stored = (Path(embedded_model_path()) / "model.safetensors").stat().st_size
     used = sum(parameter.nbytes for parameter in module.parameters())
     assert used <= stored < used + 10_000
-
-
-@pytest.mark.slow
-def test_neither_loading_nor_a_chat_imports_transformers() -> None:
-    code = (
-        "import sys\n"
-        "from cdec.core import load_model\n"
-        "model = load_model()\n"
-        "roots = model.prefill(['What is it?', [{'role': 'user', 'content': 'it'}], 'It'])\n"
-        "model.evaluate(roots)\n"
-        "sys.exit('transformers' in sys.modules)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,8 +6,6 @@ import gzip
 import io
 import lzma
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -200,14 +198,6 @@ def test_bad_token_row_is_named_or_skipped(line: bytes) -> None:
     batches = list(read_token_rows(io.BytesIO(data), bad_lines="skip", stats=stats))
     assert [row for batch in batches for row in batch.rows] == [[1], [2]]
     assert stats.skipped == 1
-
-
-def test_reading_text_does_not_import_pyarrow() -> None:
-    code = (
-        "import io, sys; from cdec.data import read_entities;"
-        "list(read_entities(io.BytesIO(b'a'))); assert 'pyarrow' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # --- CSV and Parquet: columns by name, rows by number, bad cells named or counted.
