@@ -119,13 +119,27 @@ class Drafting(ABC):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 
+class Ahead(NamedTuple):
+    """What a draft proposes to n walks.
+
+    Attributes:
+        levels: A proposal a level.
+        reached: After each, the prefixes that the target has to evaluate.
+        walks: Of each of these, int64[...], the walks that stand there, ascending.
+    """
+
+    levels: list[Proposal]
+    reached: list[Frontier]
+    walks: list[NDArray[np.int64]]
+
+
 def propose(
     drafting: Drafting,
     start: Frontier,
     gamma: NDArray[np.int64],
     uniforms: CandidateUniforms | None,
     alive: NDArray[np.int64],
-) -> tuple[list[Proposal], list[Frontier]]:
+) -> Ahead:
     """Let a draft run ahead of W walks.
 
     What the constraint forces is proposed for nothing and not counted. A walk's proposals end
@@ -137,30 +151,27 @@ def propose(
         start: Where the walks stand.
         gamma: int64[W] most proposals of each.
         uniforms: Of the draft's draws; None for most probable events. alive: int64[W] their rows.
-
-    Returns:
-        A proposal a level; and after each, the prefixes that the target has to evaluate.
     """
     batch = start.batch
     left = gamma.copy()
     rows, walk = np.arange(len(left)), start
-    levels: list[Proposal] = []
-    reached: list[Frontier] = []
+    ahead = Ahead([], [], [])
     while rows.size:
         tokens = batch.forced(walk.request, walk.state)
         within = walk.depth < batch.limits[walk.request]
         kept = np.flatnonzero(within & ((tokens >= 0) | (left[rows] > 0)))
         if not kept.size:
             break
-        rows, tokens, walk = rows[kept], tokens[kept], walk.take(kept)
+        rows, tokens, walk = rows[kept], tokens[kept], _of_walks(walk, kept)
         level = _level(drafting, walk, rows, tokens, uniforms, alive)
         left[level.walks[level.kinds != FORCED]] -= 1
         if not level.walks.size:
             break
-        levels.append(level)
         rows, walk = _followed(walk, rows, level)
-        reached.append(walk)
-    return levels, reached
+        ahead.levels.append(level)
+        ahead.reached.append(walk)
+        ahead.walks.append(rows)
+    return ahead
 
 
 def _level(
@@ -178,7 +189,7 @@ def _level(
     law = np.full(n, -1, np.int64)
     scores, log_normalizer = np.zeros((0, 1)), np.zeros(0)
     if open_ones.size:
-        asked = walk.take(open_ones)
+        asked = _of_walks(walk, open_ones)
         numbers = None
         if uniforms is not None:
             numbers = uniforms.at(asked.depth, alive[rows[open_ones]])
@@ -194,14 +205,19 @@ def _followed(
     walk: Frontier, rows: NDArray[np.int64], level: Proposal
 ) -> tuple[NDArray[np.int64], Frontier]:
     """Follow the proposed tokens; return the walks that go on from there, and where."""
-    at = np.searchsorted(rows, level.walks)
     going = np.flatnonzero(level.events != END)
-    walk = walk.advance(at[going], level.events[going], np.zeros(len(going)))
+    at = np.searchsorted(rows, level.walks[going])
+    walk = _of_walks(walk, at).advance(None, level.events[going], np.zeros(len(going)))
     # subtle: a guess may be forbidden; one that is not may end a text, or leave no room for an end.
     state = walk.batch.to_host(walk.state)
     live = ~walk.is_done() & (state != DEAD) & ~walk.is_overlong()
     alive = np.flatnonzero(live)
-    return level.walks[going[alive]], walk.take(alive)
+    return level.walks[going[alive]], _of_walks(walk, alive)
+
+
+def _of_walks(walks: Frontier, rows: NDArray[np.int64]) -> Frontier:
+    """Return some walks (int64[n], ascending), without a copy where they are all."""
+    return walks if len(rows) == len(walks.depth) else walks.take(rows)
 
 
 def in_view(walks: Frontier, batch: Any, contexts: NDArray[np.int64]) -> Frontier:
@@ -237,7 +253,7 @@ class Level:
         kinds, said = np.full(n, PLAIN), np.full(n, NONE)
         rows, forced = np.full(n, -1), np.zeros(n, np.bool_)
         scores, log_normalizer = np.zeros((0, 1)), np.zeros(0)
-        if proposal is not None and n:
+        if proposal is not None and n and proposal.walks.size:
             place = np.searchsorted(proposal.walks, walks)
             place = np.minimum(place, len(proposal.walks) - 1)
             at = np.flatnonzero(proposal.walks[place] == walks)
@@ -274,9 +290,12 @@ class Judge(ABC):
 
     Attributes:
         masked: Whether it asks for all that is allowed at every node.
+        compares: Whether a guess is taken just where ``choose`` takes the same, whatever was chosen
+            before.
     """
 
     masked: bool = True
+    compares: bool = False
 
     @abstractmethod
     def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:

@@ -17,8 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.drafts.base import Draft
+from cdec.samplers.drafts.chains import follow
 from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger, Tested
 from cdec.samplers.drafts.proposals import (
+    DRAWN,
+    Ahead,
     Drafting,
     Foreseen,
     Judge,
@@ -128,12 +131,16 @@ def _round(
     open_ones = np.flatnonzero(~frontier.is_overlong())
     started = frontier.take(open_ones)
     alive = walks.alive[open_ones]
-    levels, reached = propose(run.drafting, started, lengths[open_ones], uniforms, alive)
-    contexts = np.concatenate([level.context for level in (started, *reached)])
+    ahead = propose(run.drafting, started, lengths[open_ones], uniforms, alive)
+    contexts = np.concatenate([level.context for level in (started, *ahead.reached)])
     if contexts.size:
-        run.ledger.evaluate([started, *reached])
+        run.ledger.evaluate([started, *ahead.reached])
         frontier.batch.model.evaluate(contexts)
-    at = tokens = 0
+    levels, tokens = ahead.levels, 0
+    if walks.may_leap(buffer, ahead):
+        went, behind = walks.leap(buffer, started, ahead, open_ones)
+        levels, tokens = [behind], int(went.sum())
+    at = 0
     while walks.alive.size:
         tokens += len(walks.alive)
         proposal = None
@@ -165,6 +172,43 @@ class Following:
         self._judge, self._weighed = judge, weighed
         self.alive, self._frontier = alive, frontier
         self._stopped: list[tuple[NDArray[np.int64], Frontier]] = []
+
+    def may_leap(self, buffer: TrajectoryBuffer, ahead: Ahead) -> bool:
+        """Say whether guesses can be compared all at once, and there are some to gain by it."""
+        return (
+            self._judge.compares
+            and len(ahead.levels) > 1
+            and not buffer.watches_loops
+            and not any((level.kinds == DRAWN).any() for level in ahead.levels)
+        )
+
+    def leap(
+        self,
+        buffer: TrajectoryBuffer,
+        started: Frontier,
+        ahead: Ahead,
+        open_ones: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], Proposal]:
+        """Take all guesses that the target agrees with.
+
+        Args:
+            buffer: Written.
+            started: The walks ``open_ones`` (int64[n]). ahead: What was proposed to them.
+
+        Returns:
+            int64[n] how many tokens each took, and what is proposed where it stands now.
+        """
+        alive = self.alive[open_ones]
+        found = follow(buffer, alive, started, ahead, self._judge, self.run.drafting)
+        self.tested.verified[open_ones] += found.verified
+        self.tested.accepted[open_ones] += found.verified
+        closed = np.setdiff1d(np.arange(len(self.alive)), open_ones)
+        if closed.size:
+            order = np.argsort(np.concatenate([closed, open_ones]))
+            self._frontier = self._frontier.take(closed).joined(found.frontier).take(order)
+        else:
+            self._frontier = found.frontier
+        return found.went, found.proposal
 
     def level(self, buffer: TrajectoryBuffer, proposal: Proposal | None) -> None:
         """Take one event a walk; those whose event was not the proposed one stop following."""

@@ -41,6 +41,7 @@ class Comparer(Judge):
 
     draws: Chooser
     masked: bool = True
+    compares = True
 
     def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
         """Choose the next event of every walk of an evaluated step."""
@@ -69,6 +70,7 @@ class Verifier(Judge):
     def __post_init__(self) -> None:
         self.tests = None if self.uniforms is None else self.uniforms.stream(TEST)
         self._comparer = Comparer(chooser(self.uniforms))
+        self.compares = not self.guesses_have_law
 
     def choose(self, step: Step, alive: NDArray[np.int64]) -> events.SampledEvents:
         """As ``Judge.choose``."""

@@ -129,6 +129,11 @@ class TrajectoryBuffer:
         self.has_floor = log_floor is not None
         self._loops = loops
 
+    @property
+    def watches_loops(self) -> bool:
+        """Whether walks may be ended for a loop."""
+        return self._loops is not None
+
     def is_hopeless(self, walks: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which of ``walks`` (int64[n]) weigh too little to be carried on, bool[n]."""
         floor = self._log_floor[walks]

@@ -114,7 +114,19 @@ class CandidateUniforms:
         late = np.flatnonzero(self.blocks[walks] != blocks)
         if late.size:
             self._fill(walks[late].tolist(), blocks[late].tolist())
+            if (self.blocks[walks] != blocks).any():
+                return self._by_blocks(steps, walks, blocks)
         numbers: NDArray[np.float64] = self.values[walks, columns]
+        return numbers
+
+    def _by_blocks(
+        self, steps: NDArray[np.int64], walks: NDArray[np.int64], blocks: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return what ``at`` does, of walks that are asked for in several blocks at once."""
+        numbers = np.empty(len(steps))
+        for block in np.unique(blocks).tolist():
+            rows = np.flatnonzero(blocks == block)
+            numbers[rows] = self.at(steps[rows], walks[rows])
         return numbers
 
     def _fill(self, walks: Sequence[int], blocks: Sequence[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,16 @@ import pytest
 from cdec.core.errors import CdecError, DataError, OutputError, TokenizerMismatchError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.samplers import SAMPLERS
 from cdec.samplers.drafts import counts as module
 from cdec.samplers.drafts.counts import END, Counts, CountTable
+from cdec.samplers.drafts.speculate import Following
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.request import Request
+from cdec.samplers.walks.randomness import CandidateUniforms
 from tests.laws.worlds import Row, Toy, random_toy, toy_b
+from tests.samplers.drafts.draft_toys import pairs
 from tests.samplers.keyed import bare, keyed, learnt
 
 # --- Speculation: texts and laws stay as they are, calls become fewer, counters say what it cost.
@@ -323,3 +328,57 @@ def test_missing_files_and_places_are_named(tmp_path: Path) -> None:
     assert caught.value.code == "E_NOINPUT"
     with pytest.raises(OutputError):
         Counts("h").save(tmp_path / "no" / "counts.json")
+
+
+# --- Guesses are compared all at once: what is found is what one after the other gives.
+
+
+@pytest.mark.parametrize("draft", ["counts", "prompt-lookup"])
+@pytest.mark.parametrize("name", ["greedy", "masked"])
+def test_guesses_compared_at_once_give_what_they_give_one_after_the_other(
+    name: str, draft: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaps: list[int] = []
+    leap = Following.leap
+
+    def noted(self: Following, *arguments: Any) -> Any:
+        went, proposal = leap(self, *arguments)
+        leaps.append(int(went.max()))
+        return went, proposal
+
+    monkeypatch.setattr(Following, "leap", noted)
+
+    def drawn(*, at_once: bool) -> list[Any]:
+        found = []
+        for world in ("set", "set, dense", "set that ends texts", "free"):
+            pair = pairs()[world]
+            constraint = keyed(pair.toy, fold=2) if pair.is_masked else None
+            sampler = SAMPLERS[name](draft=draft, gamma=6, counts=Counts(threshold=0.0))
+            with monkeypatch.context() as patch:
+                if not at_once:
+                    patch.setattr(Following, "may_leap", lambda *_: False)
+                for _ in range(2):
+                    asked = [
+                        Request(prompt, constraint, range(8), max_new_tokens=pair.limit)
+                        for prompt in ([0, 1, 0, 1, 0], [2, 3, 2])
+                    ]
+                    found += [
+                        dataclasses.asdict(sample)
+                        for samples in sampler.draw_batch(pair.toy.model(), asked)
+                        for sample in samples
+                    ]
+        return found
+
+    # All of it: texts, weights, what was evaluated, verified and accepted, and bounds of the mass.
+    together = drawn(at_once=True)
+    assert max(leaps) >= (2 if draft == "counts" else 1)
+    assert together == drawn(at_once=False)
+
+
+def test_numbers_of_a_walk_may_be_asked_for_in_several_blocks_at_once() -> None:
+    made = [CandidateUniforms([5, 5, 7], np.array([0, 1, 0]), 200) for _ in range(2)]
+    steps = np.array([3, 70, 62, 63, 64, 150, 199, 0])
+    walks = np.array([0, 0, 1, 1, 2, 2, 1, 0])
+    alone = [float(made[0].at(steps[i : i + 1], walks[i : i + 1])[0]) for i in range(len(steps))]
+    assert made[1].at(steps, walks).tolist() == alone
+    assert len(set(alone)) == len(alone)
