@@ -126,7 +126,10 @@ def follow(
             log_edge=log_edges[walk[kept], level[kept]],
             log_prefix=log_prefixes[walk[kept], level[kept]],
         )
-        _record(buffer, alive[walk[kept]], here, step, chosen, kept, drafting)
+        taken = replace(chosen, tokens=chosen.tokens[kept], log_p=chosen.log_p[kept])
+        where = replace(step, walk_node=step.walk_node[kept])
+        _record(buffer, alive[walk[kept]], here, where, taken)
+        drafting.learn(replace(step, nodes=here, walk_node=np.arange(len(kept))), taken)
     everyone = np.arange(n)
     frontier = replace(
         chains.every.take(chains.place[everyone, went]),
@@ -142,25 +145,24 @@ def _record(
     alive: NDArray[np.int64],
     here: Frontier,
     step: Step,
-    chosen: SampledEvents,
-    kept: NDArray[np.int64],
-    drafting: Drafting,
+    taken: SampledEvents,
 ) -> None:
-    """Record the events ``kept`` (int64[k]) of a step, level by level, as its own steps would."""
-    node = step.walk_node[kept]
-    taken = replace(chosen, tokens=chosen.tokens[kept], log_p=chosen.log_p[kept])
+    """Record events that walks took ``here``, level by level, as steps of their own would.
+
+    Args:
+        buffer: Written.
+        alive: int64[k] its rows. here: The k prefixes.
+        step: Where they were evaluated, with the node of each. taken: The events.
+    """
     group = distinct(here.context, here.request, here.draw)
-    first = np.arange(len(kept)) if group is None else group.first
+    first = np.arange(len(alive)) if group is None else group.first
     # A prefix is linked to the one above it, which has to be there.
     first = first[np.argsort(here.depth[first], kind="stable")]
-    at = node[first]
-    seen = replace(
-        chosen, log_z=chosen.log_z[at], missed=chosen.missed[at], log_end=chosen.log_end[at]
-    )
+    at = step.walk_node[first]
+    seen = replace(taken, log_z=taken.log_z[at], missed=taken.missed[at], log_end=taken.log_end[at])
     note_step(replace(step, nodes=here.take(first)), seen)
-    buffer.add(alive, node, taken)
+    buffer.add(alive, step.walk_node, taken)
     buffer.append(alive, taken.tokens, here.depth)
-    drafting.learn(replace(step, nodes=here, walk_node=np.arange(len(kept))), taken)
 
 
 def _next(ahead: Ahead, went: NDArray[np.int64]) -> Proposal:
