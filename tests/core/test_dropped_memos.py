@@ -93,6 +93,7 @@ def tight_schema(seed: int) -> tuple[SchemaConstraint, SchemaConstraint]:
     )
 
 
+@pytest.mark.share(12)
 @pytest.mark.parametrize("seed", range(heavy_or(30, 1000)))
 def test_schemas_answer_alike(seed: int) -> None:
     """In some of them texts must differ: such a state's mask is made of another one's."""

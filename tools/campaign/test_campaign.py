@@ -42,7 +42,7 @@ they are tables."""
 
 
 @pytest.mark.parametrize("name", list({**TARGETS, **LEAST}))
-@pytest.mark.share(5)
+@pytest.mark.share(3)
 def test_a_share_of_the_campaign_finds_nothing(name: str) -> None:
     if name == "kills" and not can_shim():
         pytest.skip("no compiler to make the shim with")

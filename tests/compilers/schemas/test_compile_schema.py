@@ -219,7 +219,7 @@ CASES: list[tuple[Any, int, list[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("case", CASES, ids=[json.dumps(case[0])[:60] for case in CASES])
 def test_alternatives_stay_few_and_are_exactly_the_valid_values(
     case: tuple[Any, int, list[Any], list[Any]],
@@ -257,6 +257,7 @@ def _branch(rng: random.Random, depth: int) -> Any:
     return said
 
 
+@pytest.mark.share(24)
 @pytest.mark.parametrize("seed", range(heavy_or(60, 3000)))
 def test_alternatives_that_are_divided_are_the_valid_values(
     monkeypatch: pytest.MonkeyPatch, seed: int

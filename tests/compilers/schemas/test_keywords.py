@@ -211,6 +211,7 @@ def test_bombs_end_in_a_limit(schema: Any, limit: str | None) -> None:
     assert time.monotonic() - started < 60
 
 
+@pytest.mark.share("schema", "begin")
 @pytest.mark.parametrize("levels", [150, 190])
 @pytest.mark.parametrize("schema", ['{"const":%s}', '{"enum":[1,%s]}', '{"items":{"const":%s}}'])
 @pytest.mark.parametrize("begin, end", [("[", "]"), ('{"a":', "}")])

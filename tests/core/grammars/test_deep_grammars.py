@@ -51,6 +51,7 @@ def places(length: int, rng: np.random.Generator) -> list[int]:
     )
 
 
+@pytest.mark.share("seed")
 @pytest.mark.parametrize("lexer", ["contextual", "basic", "dynamic"])
 @pytest.mark.parametrize("seed", range(12))
 def test_masks_above_deep_stacks_are_those_of_the_definition(seed: int, lexer: str) -> None:

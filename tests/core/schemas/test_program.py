@@ -296,6 +296,7 @@ _MOST_STACKS = 40
 """Where alternatives overlap level by level, the plain reading grows beyond measure."""
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize("seed", range(heavy_or(40, 2000)))
 def test_masks_are_those_of_the_plain_reading(seed: int) -> None:
     rng, vocabulary = random.Random(seed), pieces()

@@ -27,6 +27,8 @@ from cdec.data.entities.source import read_entities, read_token_rows
 from cdec.data.input.source import InputLimits, SourceStats
 from tests.data.entities.entity_files import codes, entities, file_of, parquet_of
 
+pytestmark = pytest.mark.usefixtures("kept_tables")
+
 # --- Readers of entities: all formats give the same batches; bad lines are named or counted.
 
 # Text

@@ -31,6 +31,8 @@ from cdec.data.prompts.read import BadRecord, PromptRecord, prompts_from_texts, 
 from cdec.data.prompts.templates import PromptTemplate
 from cdec.data.rows.count import count_all
 
+pytestmark = pytest.mark.usefixtures("kept_tables")
+
 # --- Prompt records: strict fields, stable ids, order kept, one bad record never hides another.
 
 

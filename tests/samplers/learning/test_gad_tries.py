@@ -158,7 +158,7 @@ def test_all_files_are_there_and_read_whole() -> None:
         assert trie.is_leaf[trie.is_end].all()
 
 
-@pytest.mark.share(26)
+@pytest.mark.share(13)
 @pytest.mark.parametrize("path", paths(), ids=lambda path: path.name.removesuffix(".json.xz"))
 @pytest.mark.parametrize("build", [tree_with_open_leaves, tree_with_terminal_leaves])
 def test_bounds_of_every_inner_node_are_the_recorded_ones(path: Path, build: Any) -> None:
