@@ -46,7 +46,7 @@ class Shown:
 def folder(tmp_path: Path) -> Path:
     """A folder with an artifact and a file of prompts."""
     light.compile_letters(tmp_path / "letters.arrow")
-    lines = (json.dumps({"id": i, "prompt": f"p{i}"}) for i in range(12))
+    lines = (json.dumps({"id": i, "prompt": f"p{i}"}) for i in range(6))
     (tmp_path / "prompts.jsonl").write_text("".join(f"{line}\n" for line in lines))
     return tmp_path
 
@@ -97,11 +97,11 @@ def test_a_run_shows_how_far_it_is_and_leaves_its_summary(folder: Path) -> None:
     drawn = shown.frames
     assert any("loading the embedded model" in frame for frame in drawn)
     assert any(
-        re.search(r"━─* ?\d+ of 12 records · [\d.]+/s · \d+ s left", frame) for frame in drawn
+        re.search(r"━─* ?\d+ of 6 records · [\d.]+/s · \d+ s left", frame) for frame in drawn
     )
     assert all(len(frame) < COLUMNS for frame in drawn[:-1])
     summary, nothing = shown.screen
-    assert summary.startswith("12 records: 12 valid; ")
+    assert summary.startswith("6 records: 6 valid; ")
     assert nothing == ""
 
 
@@ -112,12 +112,12 @@ def test_progress_begins_before_anything_is_loaded_and_is_drawn_in_place(folder:
     assert first.split(maxsplit=1)[1].startswith("working")
     # Nothing else is written there: the line is taken away once, for the summary.
     assert shown.written.count("\r\x1b[K") == 1
-    assert shown.written.index("\r\x1b[K") > shown.written.index("11 of 12 records")
+    assert shown.written.index("\r\x1b[K") > shown.written.index("5 of 6 records")
 
 
 def test_an_interrupt_on_a_terminal_says_what_is_kept_and_how_to_go_on(folder: Path) -> None:
     def is_under_way(written: str) -> bool:
-        return "3 of 12" in written
+        return "3 of 6" in written
 
     shown = _run(folder, 0.3, *WORDS, "-o", "out.jsonl", until=is_under_way)
     assert shown.status == 130
@@ -125,7 +125,7 @@ def test_an_interrupt_on_a_terminal_says_what_is_kept_and_how_to_go_on(folder: P
     summary, *said = shown.screen
     assert summary.startswith(f"{done} records: ")
     assert said == [
-        f"interrupted: {done} of 12 records are in out.jsonl; go on with --resume:",
+        f"interrupted: {done} of 6 records are in out.jsonl; go on with --resume:",
         f"  cdec {' '.join(WORDS)} -o out.jsonl --resume",
         "",
     ]
@@ -134,10 +134,10 @@ def test_an_interrupt_on_a_terminal_says_what_is_kept_and_how_to_go_on(folder: P
 def test_records_on_the_same_terminal_stand_on_lines_of_their_own(folder: Path) -> None:
     shown = _run(folder, 0.3, *WORDS, "--fields", "id,index,text", to_terminal=True)
     *records, summary, nothing = shown.screen
-    assert [json.loads(record)["id"] for record in records] == list(range(12))
-    assert summary.startswith("12 records: ")
+    assert [json.loads(record)["id"] for record in records] == list(range(6))
+    assert summary.startswith("6 records: ")
     assert nothing == ""
-    assert any("of 12 records" in frame for frame in shown.frames)
+    assert any("of 6 records" in frame for frame in shown.frames)
 
 
 def test_an_interrupted_compilation_says_that_the_old_artifact_stands(folder: Path) -> None:
@@ -160,4 +160,4 @@ def test_an_interrupted_compilation_says_that_the_old_artifact_stands(folder: Pa
 
 def test_quiet_leaves_a_terminal_alone(folder: Path) -> None:
     assert _run(folder, 0, *WORDS, "--quiet").written == ""
-    assert "of 12 records" not in _run(folder, 0, *WORDS, "--no-progress").written
+    assert "of 6 records" not in _run(folder, 0, *WORDS, "--no-progress").written

@@ -63,7 +63,7 @@ SHARE = (
     *("check-*", "compile-set-*", "config-w*", "corpus-cli-missing-file", "corpus-gr-*-start"),
     *("artifact-pickle", "help-sample", "help-run", "inspect-w*", "mass-set", "mass-grammar"),
     *("refused-0*", "retokenize-bad-batch", "sample-*-set-seed7", "score-bad-field"),
-    *("score-no-input", "session-*", "tabular-*-nested", "range-masked-*"),
+    *("score-no-input", "session-*", "tabular-[des]*-nested", "range-masked-*"),
 )
 """Cases of every kind, for the tests."""
 

@@ -17,15 +17,18 @@ from tests.samplers.enumeration import log_prob, masked, mass, target
 WORLDS = heavy_or(200, 500)
 FEW = {"masked n=16", "asap n=16 burn_in=0", "disc n=1 K=4", "disc n=16 K=4"}
 """So few candidates that most worlds cannot be known from them; they say so instead."""
-QUICK = {"masked n=16", "disc n=16 K=4, mass_draws=4", "exact n=8", "smc n=16"}
+TIERS: dict[str, Any] = {
+    "masked n=16": (),
+    "disc n=16 K=4, mass_draws=4": (),
+    "exact n=8": pytest.mark.slow,
+    "smc n=16": pytest.mark.slow,
+}
 
 
 def ways() -> list[Any]:
     """Return all ways of estimating; those that take long, or tell little more, are heavy."""
     heavy = pytest.mark.heavy
-    return [
-        pytest.param(way, id=way.name, marks=() if way.name in QUICK else heavy) for way in WAYS
-    ]
+    return [pytest.param(way, id=way.name, marks=TIERS.get(way.name, heavy)) for way in WAYS]
 
 
 @pytest.mark.parametrize("way", ways())

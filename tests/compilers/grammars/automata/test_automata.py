@@ -33,6 +33,7 @@ from tests.compilers.grammars.scanner.plain_scanner import (
     last_end,
     literal,
 )
+from tests.laws.sizes import heavy_or
 
 # --- Terminals as byte automata: exactly what Python's ``re`` matches.
 
@@ -90,7 +91,7 @@ def _match_end(pattern: str, text: str) -> int | None:
     return None if match is None else len(match.group().encode())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=heavy_or(60, 2000), deadline=None, suppress_health_check=list(HealthCheck))
 @given(_patterns(), st.lists(TEXTS, min_size=6, max_size=6))
 def test_prioritised_automaton_ends_where_python_does(pattern: str, texts: list[str]) -> None:
     compiled = automaton(pattern)
@@ -100,7 +101,7 @@ def test_prioritised_automaton_ends_where_python_does(pattern: str, texts: list[
         assert last_end(compiled, text.encode()) == expected, text
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=heavy_or(60, 2000), deadline=None, suppress_health_check=list(HealthCheck))
 @given(_patterns(), st.lists(TEXTS, min_size=6, max_size=6))
 def test_plain_automaton_accepts_what_python_matches_in_full(
     pattern: str, texts: list[str]
