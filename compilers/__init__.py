@@ -1,9 +1,10 @@
 """Compilers: from a source to an artifact, or to a constraint in memory, offline, without a model.
 
 Begin with ``compile`` in ``sets``, ``grammars`` or ``schemas``, which do not know each other;
-``kinds`` says what a kind of source brings, ``child`` runs compilers in a process with limits,
-``cache`` keeps what they made, ``verify`` compiles artifacts again. Names are imported on first
-use, so that ``import cdec.compilers`` costs nothing.
+``one_line`` gives sources that are compiled for whatever model draws; ``kinds`` says what a kind of
+source brings, ``child`` runs compilers in a process with limits, ``cache`` keeps what they made,
+``verify`` compiles artifacts again. Names are imported on first use, so that ``import
+cdec.compilers`` costs nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from cdec.compilers.grammars.options import GrammarReport as GrammarReport
     from cdec.compilers.grammars.patterns import compile_regex as compile_regex
     from cdec.compilers.grammars.patterns import regex_constraint as regex_constraint
+    from cdec.compilers.one_line import choices as choices
+    from cdec.compilers.one_line import grammar as grammar
+    from cdec.compilers.one_line import regex as regex
+    from cdec.compilers.one_line import schema as schema
     from cdec.compilers.schemas.compile import compile_schema as compile_schema
     from cdec.compilers.schemas.opened import schema_constraint as schema_constraint
     from cdec.compilers.schemas.opened import typed as typed
@@ -49,14 +54,18 @@ __all__ = [
     "SetLimits",
     "SetReport",
     "SourceCache",
+    "choices",
     "compile_grammar",
     "compile_in_child",
     "compile_regex",
     "compile_schema",
     "compile_set",
     "compile_token_set",
+    "grammar",
     "grammar_constraint",
+    "regex",
     "regex_constraint",
+    "schema",
     "schema_constraint",
     "set_constraint",
     "typed",
@@ -82,6 +91,10 @@ __getattr__ = exports(
         "compile_regex": "grammars.patterns",
         "regex_constraint": "grammars.patterns",
         "compile_in_child": "child.compiler",
+        "choices": "one_line",
+        "grammar": "one_line",
+        "regex": "one_line",
+        "schema": "one_line",
         "compile_schema": "schemas.compile",
         "schema_constraint": "schemas.opened",
         "typed": "schemas.opened",

@@ -9,6 +9,7 @@ from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, overload
 
+from cdec.core.constraint_source import Held, made_for
 from cdec.core.errors import CdecError, DuplicateIdError, UsageError, wrong_type
 from cdec.core.models.tabular import checked_token_ids
 from cdec.core.seeds import content_id
@@ -47,7 +48,7 @@ def named_method(name: str) -> Method:
 @overload
 def sample(
     model: LanguageModel,
-    constraint: Constraint | Sequence[Constraint | None] | None,
+    constraint: Held | Sequence[Held | None] | None,
     prompts: str,
     method: str = "disc",
     **options: Any,
@@ -57,7 +58,7 @@ def sample(
 @overload
 def sample(
     model: LanguageModel,
-    constraint: Constraint | Sequence[Constraint | None] | None,
+    constraint: Held | Sequence[Held | None] | None,
     prompts: Sequence[Prompt],
     method: str = "disc",
     **options: Any,
@@ -66,7 +67,7 @@ def sample(
 
 def sample(
     model: LanguageModel,
-    constraint: Constraint | Sequence[Constraint | None] | None,
+    constraint: Held | Sequence[Held | None] | None,
     prompts: str | Sequence[Prompt],
     method: str = "disc",
     *,
@@ -92,8 +93,9 @@ def sample(
 
     Args:
         model: As ``load_model`` returns it; its vocabulary must be the constraint's.
-        constraint: What all texts must satisfy, or a list with one for each prompt; None draws from
-            the model alone, with methods that can.
+        constraint: What all texts must satisfy, or its source (``choices``, ``regex``, ``grammar``,
+            ``schema``), which is compiled for the model's vocabulary; or a list with one for each
+            prompt. None draws from the model alone, with methods that can.
         prompts: A text, or a sequence of prompts: texts, token ids, lists of chat messages.
         method: A name in ``METHODS``.
         n: Draws a prompt.
@@ -121,6 +123,7 @@ def sample(
         CdecError: What went wrong with the first prompt that failed.
     """
     _require_types(model, constraint, method)
+    held = made_for(constraint, model.vocabulary)
     numbers = {"n": n, "seed": seed, "temperature": temperature, "batch_size": batch_size}
     _require_numbers(numbers | {"top_k": top_k, "top_p": top_p, "max_new_tokens": max_new_tokens})
     _require_prompts(prompts)
@@ -128,7 +131,7 @@ def sample(
     sampler = SAMPLERS[method](**options)
     alone = isinstance(prompts, str)
     many: Sequence[Prompt] = [prompts] if isinstance(prompts, str) else prompts
-    constraints = _one_each(constraint, len(many))
+    constraints = _one_each(held, len(many))
     names = _ids(many, model.vocabulary) if ids is None else _checked_ids(ids, len(many))
     view = model.with_warping(temperature, top_k, top_p)
     of_one = partial(Request.numbered, n=n, seed=seed, max_new_tokens=max_new_tokens, free=free)
@@ -159,14 +162,13 @@ def _require_types(model: object, constraint: object, method: object) -> None:
     Raises:
         UsageError: It names the argument.
     """
-    from cdec.core.constraint import Constraint
     from cdec.core.models.language_model import LanguageModel
 
     if not isinstance(model, LanguageModel):
         raise wrong_type("model", model, "a model", "give what load_model returns")
     for each in constraint if isinstance(constraint, list | tuple) else [constraint]:
-        if not isinstance(each, Constraint | None):
-            hint = "give what open_artifact, set_constraint or schema_constraint returns"
+        if not isinstance(each, Held | None):
+            hint = "give what open_artifact, choices, regex, grammar or schema returns"
             raise wrong_type("constraint", each, "a constraint or None", hint)
     if not isinstance(method, str):
         raise wrong_type("method", method, "a name", f"one of {', '.join(METHODS)}")

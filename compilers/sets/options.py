@@ -176,15 +176,24 @@ def require_texts(argument: str, texts: object, vocabulary: object) -> None:
     Raises:
         UsageError: It names the argument.
     """
-    if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
-        hint = 'give a list of texts: ["red", "green"]'
-        raise wrong_type(argument, texts, "a list of texts", hint)
+    require_list(argument, texts)
     # Loads numpy, which nobody needs who asks for help on these options.
     from cdec.core.tokens.vocabulary import Vocabulary
 
     if not isinstance(vocabulary, Vocabulary):
         hint = "give `model.vocabulary`, or what Vocabulary.from_tokenizer returns"
         raise wrong_type("vocabulary", vocabulary, "a Vocabulary", hint)
+
+
+def require_list(argument: str, texts: object) -> None:
+    """Refuse one text where several are meant, and what is no list.
+
+    Raises:
+        UsageError: It names the argument.
+    """
+    if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
+        hint = 'give a list of texts: ["red", "green"]'
+        raise wrong_type(argument, texts, "a list of texts", hint)
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

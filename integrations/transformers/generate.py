@@ -15,7 +15,7 @@ from transformers import GenerationConfig
 from transformers.generation import GenerateDecoderOnlyOutput, GenerateEncoderDecoderOutput
 
 from cdec.core.combine.free_text import FreeText
-from cdec.core.constraint import Constraint
+from cdec.core.constraint_source import ConstraintSource, Held
 from cdec.core.errors import UsageError
 from cdec.core.models.warping import Warping
 from cdec.core.sample import FINISH_COMPLETE, FINISH_DEAD_END, FINISH_NO_MARKER, Sample
@@ -136,7 +136,7 @@ def generate(
     generation_config: GenerationConfig | None = None,
     *,
     method: str = "disc",
-    constraint: Constraint | Sequence[Constraint | None] | None = None,
+    constraint: Held | Sequence[Held | None] | None = None,
     vocabulary: Vocabulary | None = None,
     seed: int | None = None,
     generator: torch.Generator | None = None,
@@ -164,8 +164,9 @@ def generate(
         input_ids, logits_processor, stopping_criteria, generation_config, inputs_tensor: Given by
             ``model.generate``.
         method: A name in ``METHODS``.
-        constraint: What all texts must satisfy, or a list with one for each prompt of the batch;
-            None draws from the model alone, with methods that can.
+        constraint: What all texts must satisfy, or its source (``choices``, ``schema``, ...), or a
+            list with one for each prompt of the batch; None draws from the model alone, with
+            methods that can.
         vocabulary: Of the model, as ``model_vocabulary`` returns it, with which constraints are
             compared; None reads that of the tokenizer in the place the model was loaded from.
         seed: Of every random draw; None draws one from ``generator``.
@@ -210,7 +211,8 @@ def generate(
     )
     chosen = _method_options(declared, options, call)
     constraints = constraint if isinstance(constraint, Sequence) else [constraint]
-    own = called_vocabulary(model, vocabulary, call.end_ids, constraints)
+    made = [each for each in constraints if not isinstance(each, ConstraintSource)]
+    own = called_vocabulary(model, vocabulary, call.end_ids, made)
     if "draft" in chosen:
         chosen["draft"] = draft_model(chosen["draft"], own)
     samples = sample(

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.constraint import Constraint
+from cdec.core.constraint_source import Held, made_for
 from cdec.core.errors import CdecError, ContextLengthError, UsageError
 from cdec.core.options import Option
 from cdec.samplers.request import Request
@@ -189,7 +190,7 @@ _NODES_AT_ONCE = 1 << 16
 @overload
 def classify(  # type: ignore[overload-overlap]  # a text is a sequence of texts, too
     model: LanguageModel,
-    labels: Constraint | Sequence[str],
+    labels: Held | Sequence[str],
     prompts: str,
     *,
     top: int | None = None,
@@ -201,7 +202,7 @@ def classify(  # type: ignore[overload-overlap]  # a text is a sequence of texts
 @overload
 def classify(
     model: LanguageModel,
-    labels: Constraint | Sequence[str],
+    labels: Held | Sequence[str],
     prompts: Sequence[Prompt],
     *,
     top: int | None = None,
@@ -212,7 +213,7 @@ def classify(
 
 def classify(
     model: LanguageModel,
-    labels: Constraint | Sequence[str],
+    labels: Held | Sequence[str],
     prompts: str | Sequence[Prompt],
     *,
     top: int | None = None,
@@ -226,8 +227,8 @@ def classify(
 
     Args:
         model: Its warping belongs to every probability.
-        labels: Texts, tokenised as a set's members are by default; or a set, of which all members
-            are labels.
+        labels: Texts, tokenised as a set's members are by default; or a set, or its source, of
+            which all members are labels.
         prompts: A text, or a sequence of prompts: texts, token ids, lists of chat messages.
         top: Return the most probable labels alone; None returns all. Normalised over all.
         calibrate: ``contextual`` divides by the labels' probabilities without content.
@@ -244,8 +245,8 @@ def classify(
     many: Sequence[Prompt] = [prompts] if isinstance(prompts, str) else prompts
     classifier = Classifier(top=top, calibrate=calibrate, content_free=content_free)
     given: Constraint | LabelTrie
-    if isinstance(labels, Constraint):
-        given = labels
+    if isinstance(labels, Held):
+        given = made_for(labels, model.vocabulary)
     else:
         given = LabelTrie.of_texts(labels, model.vocabulary)
     found = []

@@ -11,6 +11,7 @@ import torch
 from transformers import GenerationConfig
 from transformers.generation import GenerateDecoderOnlyOutput, GenerateEncoderDecoderOutput
 
+from cdec.compilers import regex, regex_constraint
 from cdec.core import Constraint, LanguageModel
 from cdec.core.errors import TokenizerMismatchError, UsageError
 from cdec.core.models.loading import wrap_module
@@ -110,6 +111,16 @@ def test_every_method_writes_what_it_writes_without_generate(
     without = sample(model, constraint, PROMPTS, method, n=3, seed=11, max_new_tokens=8, **ours)
     assert found.samples == [each for samples in without for each in samples]
     assert found.tolist() == expected_rows(padded(PROMPTS), without, 8)
+
+
+def test_a_source_is_compiled_for_the_calls_vocabulary(module: Any) -> None:
+    source = regex("[%-9]{1,3}")
+    made = regex_constraint("[%-9]{1,3}", VOCABULARY)
+    for method in ("masked", "greedy"):
+        asked = {"method": method, "seed": 3}
+        assert drawn(module, source, **asked).tolist() == drawn(module, made, **asked).tolist()
+        mixed = [source, made, source]
+        assert drawn(module, mixed, **asked).tolist() == drawn(module, made, **asked).tolist()
 
 
 def test_rewards_read_the_fields_of_each_prompts_record(module: Any, numbers: Constraint) -> None:
