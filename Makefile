@@ -14,7 +14,7 @@ GOLDEN_ARGS ?=
 
 .PHONY: demo test test-all golden test-processor lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
-	bench-free bench-decoding bench-start bench-schema bench-vllm links clean
+	bench-free bench-decoding bench-start bench-fields bench-schema bench-vllm links clean
 
 demo: $(READY)
 	$(BIN)/cdec demo
@@ -147,7 +147,8 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: bench-sets bench-grammars bench-schema bench-accuracy bench-aligned bench-drafts bench-estimates \
-	bench-classify bench-answers bench-verdicts bench-candidates bench-free bench-decoding bench-start
+	bench-classify bench-answers bench-verdicts bench-candidates bench-free bench-decoding bench-start \
+	bench-fields
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
 # `python PATH/TO/tools/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
@@ -224,6 +225,10 @@ bench-decoding: $(PEERS)
 # look.
 bench-start: $(READY)
 	$(BIN)/python -m tools.benchmarks.bench_start $(BENCH_ARGS)
+
+# What a constraint costs that nobody compiled beforehand; BENCH_ARGS="--repeats 2" for a quick look.
+bench-fields: $(READY)
+	$(BIN)/python -m tools.benchmarks.bench_fields $(BENCH_ARGS)
 
 # Where the system has no C++ compiler, the package ziglang brings one.
 $(STAMP): pyproject.toml constraints.txt

@@ -1,9 +1,9 @@
 """Runs a benchmark from any folder: ``python PATH/TO/tools/benchmarks NAME [ARGUMENT ...]``.
 
 NAME is ``sets``, ``accuracy``, ``grammars``, ``schemas``, ``verdicts``, ``aligned``, ``drafts``,
-``estimates``, ``classify``, ``answers``, ``candidates``, ``free``, ``start``, ``cluster`` or
-``integrations``; ``--help`` after it lists its arguments. JSON files go to ``--output``, by default
-``bench-results`` here.
+``estimates``, ``classify``, ``answers``, ``candidates``, ``free``, ``start``, ``fields``,
+``cluster`` or ``integrations``; ``--help`` after it lists its arguments. JSON files go to
+``--output``, by default ``bench-results`` here.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ NAMES = (
     "candidates",
     "free",
     "start",
+    "fields",
     "cluster",
     "integrations",
 )
