@@ -14,11 +14,11 @@ from cdec.cli.frame.console import escape
 from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.frame.tables import WIDTH, print_json
 from cdec.cli.options import shared
+from cdec.cli.options.one_line import OneLineOptions
 from cdec.cli.options.shared import refuse_terminal, refuse_unused
 from cdec.cli.options.texts import TextFormatOptions
-from cdec.cli.runs.artifacts import named_or_found, read_artifact, require_terminals
+from cdec.cli.runs.artifacts import bind_for, found_artifact, read_artifact, require_terminals
 from cdec.cli.runs.loop import Loop
-from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import Tally
 from cdec.core.errors import DataError, EncodingError, FieldError, JsonError, Notice, UsageError
 from cdec.core.files.remote import Place
@@ -35,6 +35,7 @@ class Options(CommonOptions):
 
     texts: TextFormatOptions = group(TextFormatOptions)
     artifact: Place | None = shared.artifact_argument()
+    one_line: OneLineOptions = group(OneLineOptions)
     input: str = option(
         "-", "Texts, one a line; `-` is stdin.", shared.INPUT, metavar="FILE", common=True
     )
@@ -61,7 +62,8 @@ class Options(CommonOptions):
     )
     tokenizer: str | None = option(
         None,
-        "Cuts the text of --explain; the longest tokens from the left if not given.",
+        "Cuts the text of --explain (the longest tokens from the left if not given), and is what "
+        "a source in an artifact's place is compiled for (the embedded model's if not given).",
         shared.MODEL,
         metavar="NAME_OR_PATH",
     )
@@ -107,7 +109,7 @@ def execute(options: Options, run: Run) -> int:
         refuse_unused(("format", "field", "no_header"), run.typed, "with --whole")
     if options.explain:
         refuse_unused(("fail",), run.typed, "with --explain, which shows steps")
-    else:
+    elif not options.one_line.flags:
         refuse_unused(("tokenizer",), run.typed, "without --explain")
     if options.input == "-":
         refuse_terminal("texts", "give -i FILE, or pipe them in")
@@ -135,7 +137,7 @@ def check(options: Options, run: Run) -> int:
     from cdec.data.rows.count import count_records
 
     total = None if options.whole else count_records(options.input)
-    with run.console.stage(f"opening {options.artifact}") as progress:
+    with run.console.stage(f"opening {options.artifact or 'the constraint'}") as progress:
         verdicts = _told_of_lines(_verdicts(options, run, progress), run)
     tally = Tally()
     loop = Loop(
@@ -232,8 +234,11 @@ def _constraint(
     from cdec.cli.runs.tokenizer import load_vocabulary
     from cdec.core.artifacts.opened import constraint_class
 
-    path = named_or_found(options.artifact, run, "cdec check")
-    file = read_artifact(path, options.copy, progress=progress)
+    given = options.one_line.constraint(
+        options.artifact, is_stdin_read=options.input == "-", tokenizer=options.tokenizer
+    )
+    place = found_artifact(run, "cdec check") if given is None else given
+    file = read_artifact(place, run, options.copy, progress=progress)
     if not constraint_class(file.kind).of_kind.has_terminals:
         refuse_unused(_TERMINALS_ONLY, typed, f"to a {file.kind} artifact")
     elif "lookahead" in typed:

@@ -19,13 +19,13 @@ from cdec.cli.options.model import ModelOptions, WarpingOptions, temperature_opt
 from cdec.cli.options.prompts import PromptOptions
 from cdec.cli.options.shared import parse_fields, refuse_unused, require_utf8
 from cdec.cli.runs import models
+from cdec.cli.runs.artifacts import bind_for
 from cdec.cli.runs.constraints import artifact_for_records, named_artifacts, read_held
 from cdec.cli.runs.files import require_input
 from cdec.cli.runs.inputs import Prompts, check_prompts
 from cdec.cli.runs.loop import Loop, arriving, headed_error, named_error
 from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
 from cdec.cli.runs.output import begun_anew, check_form, require_output
-from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tokenizer import loading
 from cdec.compilers.sets.options import LeadingSpace
 from cdec.core.errors import UsageError
@@ -161,7 +161,7 @@ def execute(options: Options, run: Run) -> int:
     records, places = labels.places(prompts.records(), run)
     refuse_output(options, labels.options)
     with run.console.stage("opening artifacts") as progress:
-        held = read_held(places, options.held, progress)
+        held = read_held(places, options.held, run, progress)
     with run.console.stage(loading(options.loading.model)):
         model = models.open_timed(options.loading, run.clock)
     default, notices = labels.compiled(model.vocabulary)

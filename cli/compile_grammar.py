@@ -114,7 +114,7 @@ def execute(options: Options, run: Run) -> int:
       cdec compile-grammar chess.gbnf --model ./my-model
       cat g.ebnf | cdec compile-grammar - --format ebnf -o g.arrow
     """
-    source = _read_source(options.source, options.grammar_limits.max_grammar_bytes)
+    source = read_grammar(options.source, options.grammar_limits.max_grammar_bytes)
     if source.shipped is not None:
         missing = "" if source.name == source.shipped else f"; there is no file {source.name} here"
         run.console.note(f"grammar: the shipped {source.shipped}{missing}")
@@ -134,7 +134,7 @@ def execute(options: Options, run: Run) -> int:
     return compile_one(job)
 
 
-def _grammar_options(options: Options, source: _Source) -> GrammarOptions:
+def _grammar_options(options: Options, source: GrammarText) -> GrammarOptions:
     folder = options.allow_imports
     if folder is not None and not folder.is_dir():
         raise InputMissingError(
@@ -164,7 +164,7 @@ def _deciding(options: GrammarOptions) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class GrammarText:
     """A grammar's text and what its name says of it.
 
     Attributes:
@@ -184,7 +184,7 @@ class _Source:
     shipped: str | None = None
 
 
-def _read_source(name: str, max_bytes: int) -> _Source:
+def read_grammar(name: str, max_bytes: int) -> GrammarText:
     """Read a grammar; a file on disk wins over a shipped grammar of the same name.
 
     Args:
@@ -198,7 +198,7 @@ def _read_source(name: str, max_bytes: int) -> _Source:
     data = read_whole(name if name == "-" else path, max_bytes, "max_grammar_bytes")
     _refuse_json(name, data)
     shown = "stdin" if name == "-" else name
-    return _Source(shown, dialect, data, stem_of(name), folder, shipped)
+    return GrammarText(shown, dialect, data, stem_of(name), folder, shipped)
 
 
 def _refuse_json(name: str, data: bytes) -> None:

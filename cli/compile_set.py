@@ -6,12 +6,12 @@ import dataclasses
 import hashlib
 import itertools
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.compiling.jobs import CompileOptions, Job, compile_one, load_named
+from cdec.cli.compiling.jobs import CompileOptions, Job, compile_one
 from cdec.cli.compiling.sources import (
     MadeFrom,
     counts_of,
@@ -45,6 +45,7 @@ from cdec.data.input.source import ENTITY_LIMITS, InputLimits
 if TYPE_CHECKING:
     from cdec.compilers.sets.options import SetReport
     from cdec.core.artifacts.read import ArtifactFile
+    from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.input.source import SourceStats
 
 _TEXT_ONLY = frozenset(
@@ -116,11 +117,12 @@ def execute(options: Options, run: Run) -> int:
     )
     memory_limit = parse_size(options.memory_limit, "--memory-limit")
     require_input(options.source)
-    job = _Job(
+    job = EntityJob(
         command=SETS,
         output=output,
         options=options,
         run=run,
+        called="stdin" if source == "-" else source,
         deny=read_denied(options.deny),
         limits=_input_limits(options),
         memory_limit=memory_limit,
@@ -146,16 +148,18 @@ def _beside(source: str) -> Path | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Job(Job):
-    """Entities, or token rows, that are compiled as they are read.
+class EntityJob(Job):
+    """A file of entities, or of token rows, that are compiled as they are read.
 
     Attributes:
+        called: Name of the source, as the artifact records it.
         deny: Texts to leave out.
         limits: Of reading.
         memory_limit: Bytes beyond which rows are sorted on disk; None for any.
     """
 
     options: Options
+    called: str
     deny: list[str]
     limits: InputLimits
     memory_limit: int | None
@@ -178,7 +182,7 @@ class _Job(Job):
         with self.run.console.stage(f"reading {self.options.source}"):
             return hash_of_source(self.options.source, self.limits)
 
-    def compile(self) -> SetReport:
+    def compile(self, vocabulary: Callable[[], Vocabulary]) -> SetReport:
         """Read and compile; the report has the notices of both."""
         from cdec.compilers.sets.compile import compile_set, compile_token_set
         from cdec.data.input.source import SourceStats
@@ -188,7 +192,7 @@ class _Job(Job):
         total = count_records(options.source)
         stats = SourceStats(digest=hashlib.sha256())
         source = _begun(_source(options, self.limits, stats))
-        vocabulary = load_named(options, run)
+        loaded = vocabulary()
         with run.console.stage("tokenizing", total, "entities") as progress:
             shared: dict[str, Any] = {
                 "deny": self.deny,
@@ -196,17 +200,17 @@ class _Job(Job):
                 "bad_lines": options.bad_lines,
                 "memory_limit": self.memory_limit,
                 "limits": options.set_limits,
-                "source": "stdin" if options.source == "-" else options.source,
+                "source": self.called,
                 "made_from": lambda: made.recorded(stats.digest.hexdigest()),
                 "force": options.force,
                 "progress": _counted(progress, total),
             }
             if options.token_ids:
-                report = compile_token_set(source, vocabulary, self.output, **shared)
+                report = compile_token_set(source, loaded, self.output, **shared)
             else:
                 shared |= {"leading_space": options.leading_space, "normalize": options.normalize}
                 shared |= {name: made.options[name] for name in ("prefix", "suffix")}
-                report = compile_set(source, vocabulary, self.output, **shared)
+                report = compile_set(source, loaded, self.output, **shared)
         return _with_reading(report, stats)
 
 

@@ -127,6 +127,8 @@ def _devices() -> dict[str, object]:
 def _caches() -> dict[str, object]:
     import platformdirs
 
+    from cdec.cli.compiling.kept import KeptArtifacts
+
     own = os.environ.get("CDEC_CACHE_DIR") or platformdirs.user_cache_dir("cdec")
     hub = os.environ.get("HF_HUB_CACHE") or str(
         Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser() / "hub"
@@ -134,6 +136,7 @@ def _caches() -> dict[str, object]:
     offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
     return {
         "cdec": _folder(own),
+        "compiled": KeptArtifacts().described(),
         "models": _folder(hub),
         "hub_offline": offline,
     }

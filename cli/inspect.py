@@ -90,7 +90,7 @@ def execute(options: Options, run: Run) -> int:
     is_far = is_url(artifact)
     shown = run.console.stage(f"opening {artifact}") if is_far else nullcontext(silent)
     with shown as progress:
-        file = read_artifact(artifact, progress=progress)
+        file = read_artifact(artifact, run, progress=progress)
     status = file.local.stat()
     known = constraint_class(file.kind).tree_parameters
     if not known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,26 @@ from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
 from cdec.cli.options.constraint import ConstraintOptions, artifact_option
 from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
-from cdec.cli.options.prompts import PromptOptions
+from cdec.cli.options.one_line import OneLineOptions
+from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
+from cdec.cli.options.record_sources import (
+    RecordSourceOptions,
+    check_record_sources,
+    record_sources,
+)
 from cdec.cli.runs import models
-from cdec.cli.runs.constraints import artifact_for_records, named_artifacts, read_held
+from cdec.cli.runs.artifacts import bind_for
+from cdec.cli.runs.constraints import (
+    artifact_for_records,
+    named_artifacts,
+    read_held,
+    typed_constraint,
+    warned_of_unused,
+)
 from cdec.cli.runs.inputs import Prompts, check_prompts
 from cdec.cli.runs.loop import Loop, arriving
 from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
 from cdec.cli.runs.output import checked_tree, for_tree
-from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import BY_MEASURING, Tally
 from cdec.cli.runs.tokenizer import loading
 from cdec.core.errors import UsageError
@@ -44,6 +56,7 @@ class Options(CommonOptions):
     warping: WarpingOptions = group(WarpingOptions)
     decoding: DecodingOptions = group(DecodingOptions)
     artifact: Place | None = artifact_option()
+    one_line: OneLineOptions = group(OneLineOptions)
     held: ConstraintOptions = group(ConstraintOptions)
     prompts: PromptOptions = group(PromptOptions)
 
@@ -87,6 +100,7 @@ class Options(CommonOptions):
         common=True,
     )
     progress: bool | None = shared.progress_option()
+    sources: RecordSourceOptions = group(RecordSourceOptions, common=False)
 
 
 def execute(options: Options, run: Run) -> int:
@@ -112,14 +126,17 @@ def execute(options: Options, run: Run) -> int:
     _check_options(options, run.typed)
     estimator = _estimator(options)
     tree = checked_tree(estimator.tree)
-    places = named_artifacts(options.artifact, options.held)
+    given = typed_constraint(options, options.prompts.read)
+    places = named_artifacts(given, options.held)
     prompts = Prompts.open(options.prompts, max_n=_ANY_N)
-    records = prompts.records()
+    records = warned_of_unused(prompts.records(), run, options.one_line.flags)
     if not places.has_artifacts:
         records, artifact = artifact_for_records(records, run, "cdec mass")
         places = named_artifacts(artifact, options.held)
     with run.console.stage("opening artifacts") as progress:
-        held = read_held(places, options.held, progress)
+        held = replace(
+            read_held(places, options.held, run, progress), sources=record_sources(options.sources)
+        )
     records = for_tree(records, tree, held)
     warping = warping_of(options.warping)
     with run.console.stage(loading(options.loading.model)):
@@ -171,6 +188,7 @@ def _check_options(options: Options, typed: frozenset[str]) -> None:
     if options.tree is not None and not options.remember:
         raise UsageError("--tree keeps what --no-remember forgets", hint="give one of them")
     check_prompts(options.prompts, typed)
+    check_record_sources(options.prompts, BatchFileOptions(), options.one_line, typed)
 
 
 def _estimator(options: Options) -> MassEstimator:

@@ -18,6 +18,7 @@ def execute(options: Options, run: Run) -> int:
     \b
     Examples:
       cdec sample -a titles.arrow --prompt "Question: Which city is it?"
+      cdec sample --schema person.json --method greedy --prompt "A person:"
       cdec sample -a titles.arrow -i prompts.jsonl -o samples.jsonl --resume
       cdec sample -a titles.arrow -n 8 --K 8 < prompts.jsonl | jq -r .text
       jq -c --rawfile g json.lark '.grammar = $g' prompts.jsonl | cdec sample

@@ -15,16 +15,22 @@ from cdec.cli.frame.tables import print_json
 from cdec.cli.options import shared
 from cdec.cli.options.constraint import ConstraintOptions, artifact_option
 from cdec.cli.options.model import ModelOptions, WarpingOptions
+from cdec.cli.options.one_line import OneLineOptions
+from cdec.cli.options.record_sources import (
+    RecordSourceOptions,
+    described_unused,
+    record_sources,
+    unused_source_options,
+)
 from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.options.texts import TextRecordOptions
 from cdec.cli.runs import models
-from cdec.cli.runs.artifacts import optional_artifact
-from cdec.cli.runs.constraints import named_artifacts, read_held, without_misfit
+from cdec.cli.runs.artifacts import bind_for, optional_artifact
+from cdec.cli.runs.constraints import named_artifacts, read_held, typed_constraint, without_misfit
 from cdec.cli.runs.files import require_input
 from cdec.cli.runs.inputs import ScorePrompts, read_prompt, typed_prompt
 from cdec.cli.runs.loop import Loop, arriving
 from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
-from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import Tally
 from cdec.cli.runs.tokenizer import loading
 from cdec.core.errors import CdecError, UsageError
@@ -52,6 +58,7 @@ class Options(CommonOptions):
     loading: ModelOptions = group(ModelOptions)
     warping: WarpingOptions = group(WarpingOptions)
     artifact: Place | None = artifact_option()
+    one_line: OneLineOptions = group(OneLineOptions)
     held: ConstraintOptions = group(ConstraintOptions)
     texts: TextRecordOptions = group(TextRecordOptions)
 
@@ -99,7 +106,13 @@ class Options(CommonOptions):
     fields: str | None = shared.fields_option()
     json: bool = shared.json_line_option()
     progress: bool | None = shared.progress_option()
+    sources: RecordSourceOptions = group(RecordSourceOptions, common=False)
     failures: shared.FailureOptions = group(shared.FailureOptions)
+
+    @property
+    def names_constraint(self) -> bool:
+        """True where an artifact is named, or a source given in its place."""
+        return self.artifact is not None or bool(self.one_line.flags)
 
 
 def execute(options: Options, run: Run) -> int:
@@ -128,17 +141,21 @@ def execute(options: Options, run: Run) -> int:
     from cdec.data.input.source import SourceStats
 
     refuse_revision(options.loading.model, run.typed)
-    named, options = options.artifact, with_found_artifact(options, run)
+    is_named = options.names_constraint
+    options = with_found_artifact(options, run)
     fields = check_options(options, run.typed)
-    places = named_artifacts(options.artifact, options.held)
+    given = typed_constraint(options, (options.texts.input, options.prompts, options.prompt_file))
+    places = named_artifacts(given, options.held)
     limits, stats = options.texts.input_limits, SourceStats()
-    given = _given_prompt(options, stats)
-    prompts = ScorePrompts.read(given, options.prompts, options.template, limits)
+    prompt = _given_prompt(options, stats)
+    prompts = ScorePrompts.read(prompt, options.prompts, options.template, limits)
     with run.console.stage("opening artifacts") as progress:
-        held = read_held(places, options.held, progress)
+        held = replace(
+            read_held(places, options.held, run, progress), sources=record_sources(options.sources)
+        )
     with run.console.stage(loading(options.loading.model)):
         model = models.open_timed(options.loading, run.clock)
-    if named is None:
+    if not is_named:
         held = without_misfit(held, model, run)
     with ConstraintResolver(held, model, required=False, bind=bind_for) as resolver:
         run.console.warn(resolver.take_notices())
@@ -204,9 +221,15 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         raise UsageError(f"{' and '.join(given)} were both given", hint="give one of them")
     if options.prompts is None:
         refuse_unused(("template",), typed, "without --prompts")
-        if not (options.artifact or options.held.conjoined):
+        if not (options.names_constraint or options.held.conjoined):
             refuse_unused(("constraint", *_CONSTRAINED_ONLY), typed, "without an artifact")
-    if options.artifact or options.held.conjoined or options.held.constraint:
+        names = unused_source_options(typed, options.one_line.flags)
+        if names:
+            raise UsageError(
+                f"{described_unused(names)}, and there are none without --prompts",
+                hint="leave it out",
+            )
+    if options.names_constraint or options.held.conjoined or options.held.constraint:
         refuse_unused(("end",), typed, "with an artifact, which says where its members end")
     if not options.candidates:
         refuse_unused(("seed",), typed, "without --candidates")
@@ -227,7 +250,8 @@ def with_found_artifact(options: Options, run: Run) -> Options:
     A text can be scored without one: where there are none or several nothing is refused, and with
     ``--no-end``, which goes with no artifact, nothing is looked for.
     """
-    if options.artifact or options.held.conjoined or options.held.constraint or "end" in run.typed:
+    has_one = options.names_constraint or options.held.conjoined or options.held.constraint
+    if has_one or "end" in run.typed:
         return options
     return replace(options, artifact=optional_artifact(run))
 

@@ -23,6 +23,8 @@ class Places:
         compiler: ``SourceKind``: compiles a source, verifies an artifact.
         command: ``CompileCommand``: shows reports and artifacts; its module reads a source.
         summary: One line of what that command does.
+        in_place: ``(Source, Run) -> ArtifactFile``: compiles a source that a command was given in
+            the place of an artifact, or opens what was made of it before.
     """
 
     constraint: str = ""
@@ -31,6 +33,7 @@ class Places:
     compiler: str = ""
     command: str = ""
     summary: str = ""
+    in_place: str = ""
 
 
 SOURCE_KINDS: dict[str, Places] = {
@@ -39,24 +42,28 @@ SOURCE_KINDS: dict[str, Places] = {
         compiler="cdec.compilers.sets.kind:SETS",
         command="cdec.cli.compile_set:SETS",
         summary="Compile a list of entities into an artifact.",
+        in_place="cdec.cli.in_place:open_set",
     ),
     "grammar": Places(
         "cdec.core.grammars.grammar_constraint:GrammarConstraint",
         compiler="cdec.compilers.grammars.kind:GRAMMARS",
         command="cdec.cli.compile_grammar:GRAMMARS",
         summary="Compile a grammar into an artifact.",
+        in_place="cdec.cli.in_place:open_grammar",
     ),
     "regex": Places(
         artifact="grammar",
         compiler="cdec.compilers.grammars.kind:REGEXES",
         command="cdec.cli.compile_regex:REGEXES",
         summary="Compile a regular expression into an artifact.",
+        in_place="cdec.cli.in_place:open_regex",
     ),
     "schema": Places(
         "cdec.core.schemas.schema_constraint:SchemaConstraint",
         compiler="cdec.compilers.schemas.kind:SCHEMAS",
         command="cdec.cli.compile_schema:SCHEMAS",
         summary="Compile JSON Schemas into artifacts.",
+        in_place="cdec.cli.in_place:open_schema",
     ),
 }
 """Every kind of source by its name; those with a ``constraint`` are the kinds of artifact."""

@@ -93,8 +93,8 @@ class Job(ABC):
         """Return SHA-256 of the source."""
 
     @abstractmethod
-    def compile(self) -> Any:
-        """Compile it, and return the report."""
+    def compile(self, vocabulary: Callable[[], Vocabulary]) -> Any:
+        """Compile it for the vocabulary that is loaded meanwhile, and return the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,14 +131,14 @@ class TextJob(Job):
             progress=progress,
         )
 
-    def compile(self) -> Any:
+    def compile(self, vocabulary: Callable[[], Vocabulary]) -> Any:
         from cdec.compilers.child.compiler import ChildCompiler
 
         # The child starts while the tokenizer is read.
         with ChildCompiler(self.compiled_with.kind) as child:
-            vocabulary = load_named(self.options, self.run)
+            loaded = vocabulary()
             with self.run.console.stage("starting the compiler") as progress:
-                return self.compile_by(child, vocabulary, progress)
+                return self.compile_by(child, loaded, progress)
 
 
 def compile_one(job: Job, more: Callable[[Any], None] | None = None) -> int:
@@ -166,7 +166,7 @@ def compile_one(job: Job, more: Callable[[Any], None] | None = None) -> int:
             _tell_next(job)
         return 0
     with keeping(run, output):
-        report = job.compile()
+        report = job.compile(partial(load_named, options, run))
     run.console.warn(report.notices)
     if options.json:
         said = {"notices": notice_objects(report.notices), "up_to_date": False}

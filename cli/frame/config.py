@@ -79,16 +79,19 @@ class Config:
         Args:
             command: The command's name.
             options_class: Its dataclass of options.
-            skip: Fields that were typed and keep what was typed.
+            skip: Fields that were typed and keep what was typed, as do those ``one_of`` which is
+                given then.
 
         Raises:
             ConfigError: A key is no option of any command, or its value has another type.
         """
-        own = option_fields(options_class)
+        own, kept = option_fields(options_class), set(skip)
+        given = {o.one_of for o in own.values() if o.name in kept} - {""}
+        kept |= {o.name for o in own.values() if o.one_of in given}
         found: dict[str, Any] = {}
         for key, value in self._applicable(command, own).items():
             found[own[key].name] = _checked(key, value, own[key].type, self.path)
-        return {name: value for name, value in found.items() if name not in set(skip)}
+        return {name: value for name, value in found.items() if name not in kept}
 
     def _applicable(self, command: str, own: Mapping[str, Option]) -> dict[str, Any]:
         asked = COMMANDS if self.values_by_key else ()  # Their options are in their modules.

@@ -73,9 +73,14 @@ def option(default: Any, help: str, panel: str = "General", **declared: Any) -> 
     return field(default=default, metadata=told)
 
 
-def group(kind: Callable[[], Any]) -> Any:
-    """Return the field of a dataclass of options that holds another such dataclass, ``kind``."""
-    return field(default_factory=kind, metadata={"group": None})
+def group(kind: Callable[[], Any], *, common: bool = True) -> Any:
+    """Return the field of a dataclass of options that holds another such dataclass, ``kind``.
+
+    Args:
+        kind: The dataclass.
+        common: Whether the short help shows those of its options that say so.
+    """
+    return field(default_factory=kind, metadata={"group": None, "common": common})
 
 
 def limits(default: Any, panel: str) -> Any:
@@ -105,7 +110,10 @@ def options_of(declaring: Any) -> tuple[Option, ...]:
             own = options_of(kind)
             if told["group"] is not None:
                 own = tuple(_limit_of(o, default, told["group"]) for o in own if not o.python_only)
-            found += (replace(o, within=(each.name, *o.within)) for o in own)
+            shown = told.get("common", True)
+            found += (
+                replace(o, within=(each.name, *o.within), common=o.common and shown) for o in own
+            )
         elif "several" in told:
             found += (replace(o, within=(each.name,)) for o in told["several"]().values())
         else:

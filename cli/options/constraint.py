@@ -11,6 +11,7 @@ from cdec.cli.options.shared import (
     CONSTRAINT,
     LIMITS,
     PROMPTS,
+    THE_CONSTRAINT,
     copy_option,
     lookahead_option,
     require_utf8,
@@ -26,6 +27,7 @@ artifact_option = partial(
     CONSTRAINT,
     metavar="ARTIFACT",
     common=True,
+    one_of=THE_CONSTRAINT,
 )
 
 

@@ -87,6 +87,11 @@ class PromptOptions:
         return () if self.has_texts else self.input
 
     @property
+    def read(self) -> Sequence[str]:
+        """The files that prompts come from, ``-`` for stdin."""
+        return self.prompt_file if self.has_texts else self.input
+
+    @property
     def has_texts(self) -> bool:
         """True where prompts are given as texts, so that no records are read."""
         return bool(self.prompt or self.prompt_file)

@@ -18,6 +18,7 @@ from cdec.cli.frame.declaration import (
 )
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.options import shared
+from cdec.cli.options.one_line import OneLineOptions
 from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import MAX_WHITESPACE
@@ -155,16 +156,17 @@ def record_sources(options: RecordSourceOptions | None = None) -> RecordSources:
 
 
 _SOURCES: Mapping[type[Any], tuple[str, ...]] = {
-    SchemaReadingOptions: ("schema",),
-    GrammarLimitOptions: ("grammar", "regex", "schema"),
+    SchemaReadingOptions: ("schema", "--schema"),
+    GrammarLimitOptions: ("grammar", "regex", "schema", "--grammar", "--regex", "--schema"),
     RecordSourceOptions: ("grammar", "regex", "schema", "candidates"),
 }
-"""Fields of records that the options of a class are about; those of its groups have their own."""
+"""Fields of records, and options, whose sources the options of a class are about; those of its
+groups have their own."""
 
 
 @cache
 def source_fields() -> Mapping[str, tuple[str, ...]]:
-    """Return, for each option about what records bring, the fields that it is about."""
+    """Return, for each option about sources, the fields and options that it is about."""
     found: dict[str, tuple[str, ...]] = {}
     for owner, fields in _SOURCES.items():
         found = dict.fromkeys(parameters_of(owner), fields) | found
@@ -176,7 +178,7 @@ def unused_source_options(typed: frozenset[str], brought: Collection[str]) -> li
 
     Args:
         typed: Options that stood on the command line.
-        brought: Fields that records have.
+        brought: Fields that records have, and options that give a source.
     """
     about = source_fields()
     return sorted(n for n in typed if n in about and not set(about[n]).intersection(brought))
@@ -184,22 +186,27 @@ def unused_source_options(typed: frozenset[str], brought: Collection[str]) -> li
 
 def described_unused(names: Collection[str]) -> str:
     """Return what options are about: ``--whitespace is about a schema that a record brings``."""
-    *others, last = dict.fromkeys(field for name in names for field in source_fields()[name])
+    about = dict.fromkeys(field for name in names for field in source_fields()[name])
+    *others, last = (field for field in about if not field.startswith("--"))
     what = f"{', '.join(others)} or {last}" if others else last
     verb = "are" if len(names) > 1 else "is"
     return f"{', '.join(map(flag_of, names))} {verb} about a {what} that a record brings"
 
 
 def check_record_sources(
-    prompts: PromptOptions, batch: BatchFileOptions, typed: frozenset[str]
+    prompts: PromptOptions,
+    batch: BatchFileOptions,
+    one_line: OneLineOptions,
+    typed: frozenset[str],
 ) -> None:
-    """Refuse options about what records bring, where none can bring it."""
+    """Refuse options about sources where neither a record nor the command line can bring any."""
     if prompts.has_texts:
-        names, why = unused_source_options(typed, ()), "a prompt that is typed brings none"
+        brought, why = one_line.flags, "a prompt that is typed brings none"
     elif batch.openai_batch:
-        names, why = unused_source_options(typed, batch.allow), "--allow lets requests bring none"
+        brought, why = [*one_line.flags, *batch.allow], "--allow lets requests bring none"
     else:
         return
+    names = unused_source_options(typed, brought)
     if names:
         raise UsageError(
             f"{described_unused(names)}, and {why}", hint=f"leave it out{_instead(names)}"

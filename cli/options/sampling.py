@@ -11,6 +11,7 @@ from cdec.cli.options.constraint import ConstraintOptions, FreeTextOptions, arti
 from cdec.cli.options.engine import EngineOptions
 from cdec.cli.options.methods import ChoiceOptions, MethodOptions
 from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
+from cdec.cli.options.one_line import OneLineOptions
 from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
 from cdec.cli.options.record_sources import RecordSourceOptions
 from cdec.core.files.remote import Place
@@ -54,6 +55,7 @@ class SampleOptions(CommonOptions):
     """Options of ``cdec sample``, in the order of its help."""
 
     artifact: Place | None = artifact_option()
+    one_line: OneLineOptions = group(OneLineOptions)
     held: ConstraintOptions = group(ConstraintOptions)
     prompts: PromptOptions = group(PromptOptions)
     choice: ChoiceOptions = group(ChoiceOptions)
@@ -78,4 +80,4 @@ class SampleOptions(CommonOptions):
     progress: bool | None = shared.progress_option()
     batch: BatchFileOptions = group(BatchFileOptions)
     dealing: EngineOptions = group(EngineOptions)
-    sources: RecordSourceOptions = group(RecordSourceOptions)
+    sources: RecordSourceOptions = group(RecordSourceOptions, common=False)

@@ -27,6 +27,9 @@ LIMITS = "Limits"
 INPUT = "Input"
 TOKENS = "Tokens"
 
+THE_CONSTRAINT = "the constraint"
+"""Stands for what an artifact is named for, or a source in its place."""
+
 DEFAULT_IDLE_MS = 50
 DEFAULT_MAX_BAD = 10_000
 InputFormat = Literal["auto", "lines", "json", "jsonl", "csv", "tsv"]
@@ -38,6 +41,7 @@ artifact_argument = partial(
     metavar="ARTIFACT",
     positional=True,
     has_key=True,
+    one_of=THE_CONSTRAINT,
 )
 copy_option = partial(
     option,

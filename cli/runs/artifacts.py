@@ -1,30 +1,37 @@
-"""Artifact discovery and reading: the only one of a folder where none is named."""
+"""Artifacts of commands: found where none is named, read, compiled of a source, opened."""
 
 from __future__ import annotations
 
 import itertools
 import os
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cdec.cli.frame.kinds import command_of
+from cdec.cli.options.one_line import Source
 from cdec.core.errors import (
     HOW_TO_MAKE_ONE,
     ArtifactFormatError,
     ArtifactVersionError,
     CdecError,
     InputMissingError,
+    TokenizerMismatchError,
     UsageError,
 )
+from cdec.core.kinds import SOURCE_KINDS, artifact_kinds
+from cdec.core.kinds import found as found_at
 from cdec.core.progress import Progress, silent
 from cdec.data.rows.formats import FORMATS
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
+    from cdec.core.artifacts.opened import StoredConstraint
     from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.files.remote import Place
+    from cdec.core.tokens.vocabulary import Vocabulary
 
 
 _SHOWN = 8
@@ -95,7 +102,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def _kind(path: Path) -> tuple[bool, str]:
     """Return whether a file is an artifact of texts, and its kind or what it is instead."""
     from cdec.core.artifacts.read import peek_metadata
-    from cdec.core.kinds import artifact_kinds
 
     try:
         kind = peek_metadata(path).get("cdec.kind")
@@ -187,15 +193,26 @@ def _with_artifact(words: tuple[str, ...], artifact: str) -> str:
     return shlex.join(typed)
 
 
-def read_artifact(path: Place, copy: bool = False, *, progress: Progress = silent) -> ArtifactFile:
-    """Read and verify the artifact of a constraint; one of a URL is fetched first.
+def read_artifact(
+    path: Place | Source, run: Run, copy: bool = False, *, progress: Progress = silent
+) -> ArtifactFile:
+    """Read and verify the artifact of a constraint; one of a URL is fetched, of a source compiled.
+
+    Args:
+        path: The artifact, or the source that stands in its place.
+        run: What was typed; its console is told of what is compiled.
+        copy: As for ``cdec.core.artifacts.opened.read_artifact``.
+        progress: Told how much of a URL's file is fetched.
 
     Raises:
         UsageError: It is what ``--tree`` keeps.
-        CdecError: It is missing or damaged.
+        CdecError: It is missing or damaged, or cannot be compiled.
     """
     from cdec.core.artifacts import opened
 
+    if isinstance(path, Source):
+        file: ArtifactFile = found_at(SOURCE_KINDS[path.kind].in_place)(path, run)
+        return file
     try:
         return opened.read_artifact(path, copy=copy, progress=progress)
     except ArtifactFormatError as error:
@@ -243,3 +260,37 @@ def require_terminals(file: ArtifactFile) -> None:
             "no token begins another",
             hint="leave it out",
         )
+
+
+def bind_for(file: ArtifactFile, vocabulary: Vocabulary | None) -> StoredConstraint:
+    """Open a verified artifact for a model's vocabulary.
+
+    Raises:
+        TokenizerMismatchError: It was compiled for another one; the hint is what to type.
+    """
+    from cdec.core.artifacts.opened import bind_artifact
+
+    try:
+        return bind_artifact(file, vocabulary)
+    except TokenizerMismatchError as error:
+        if not isinstance(file.path, Path):
+            raise  # nobody knows where it should be written
+        name = vocabulary.name if vocabulary is not None else ""
+        again = recompiling(file.path, bind_artifact(file).summary(), name or "MODEL")
+        error.hint = error.hint if again is None else f"compile it again: {again}"
+        raise
+
+
+def recompiling(path: Path, described: Mapping[str, Any], tokenizer: str) -> str | None:
+    """Return the command that writes an artifact again; None where nobody knows it.
+
+    Args:
+        path: Of the artifact, which is replaced.
+        described: What it says of itself: its source and the options that made it.
+        tokenizer: Of the model that it shall fit.
+    """
+    command = command_of(described)
+    if command is None:
+        return None
+    tail = ["--tokenizer", tokenizer, "-o", str(path), "--force"]
+    return f"{command.again(path, described)} {shlex.join(tail)}"

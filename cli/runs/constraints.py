@@ -7,9 +7,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from cdec.cli.options.record_sources import described_unused, source_fields, unused_source_options
+from cdec.cli.options.record_sources import (
+    described_unused,
+    record_sources,
+    source_fields,
+    unused_source_options,
+)
 from cdec.cli.options.shared import require_utf8
 from cdec.cli.runs.artifacts import (
     Found,
@@ -33,13 +38,57 @@ from cdec.integrations.records.settings import DEFAULT, ConstraintSpecification
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.options.constraint import ConstraintOptions
+    from cdec.cli.options.model import ModelOptions
+    from cdec.cli.options.one_line import OneLineOptions, Source
+    from cdec.cli.options.record_sources import RecordSourceOptions
     from cdec.core.files.remote import Place
     from cdec.core.models.language_model import LanguageModel
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.samplers.method import Method
 
 
-def named_artifacts(artifact: Place | None, options: ConstraintOptions) -> ConstraintSpecification:
+class Constrained(Protocol):
+    """Options of a command that holds texts of a model to a constraint."""
+
+    @property
+    def artifact(self) -> Place | None:
+        """As typed."""
+
+    @property
+    def one_line(self) -> OneLineOptions:
+        """Sources in its place."""
+
+    @property
+    def loading(self) -> ModelOptions:
+        """The model, for which a source is compiled."""
+
+    @property
+    def sources(self) -> RecordSourceOptions:
+        """How a source is compiled, a record's too."""
+
+
+def typed_constraint(options: Constrained, read: Collection[str | None]) -> Place | Source | None:
+    """Return the artifact that the command line names, or the source in its place.
+
+    Args:
+        options: Of the command.
+        read: Its other inputs, ``-`` for stdin.
+
+    Raises:
+        UsageError: More than one is given, or a source comes from stdin as an input does.
+    """
+    return options.one_line.constraint(
+        options.artifact,
+        is_stdin_read="-" in read,
+        model=options.loading.model,
+        revision=options.loading.revision,
+        compiled_with=record_sources(options.sources).options,
+    )
+
+
+def named_artifacts(
+    artifact: Place | Source | None, options: ConstraintOptions
+) -> ConstraintSpecification:
     """Return what texts are held to, with artifacts as places, those of ``--and`` by their words.
 
     Raises:
@@ -79,13 +128,17 @@ def _others(paths: Sequence[Place]) -> dict[str, Place]:
 
 
 def read_held(
-    places: ConstraintSpecification, options: ConstraintOptions, progress: Progress = silent
+    places: ConstraintSpecification,
+    options: ConstraintOptions,
+    run: Run,
+    progress: Progress = silent,
 ) -> ConstraintSpecification:
     """Read and verify what all records of a run are held to.
 
     Args:
         places: As ``named_artifacts`` returns it.
         options: What is asked of them beside.
+        run: What was typed; its console is told of what is compiled.
         progress: Told how much of those of URLs is fetched.
 
     Raises:
@@ -93,7 +146,7 @@ def read_held(
         UsageError: ``--prefill`` is no UTF-8.
     """
     denied = read_denied(options.deny)
-    read = partial(read_artifact, copy=options.copy, progress=progress)
+    read = partial(read_artifact, run=run, copy=options.copy, progress=progress)
     return ConstraintSpecification(
         named={name: read(place) for name, place in places.named.items()},
         others={words: read(place) for words, place in places.others.items()},
@@ -201,20 +254,21 @@ def artifact_for_records(
 
 
 def warned_of_unused(
-    records: Iterator[PromptRecord | BadRecord], run: Run
+    records: Iterator[PromptRecord | BadRecord], run: Run, given: Sequence[str]
 ) -> Iterator[PromptRecord | BadRecord]:
     """Return all records; warn where typed options are about nothing that the first brings.
 
     Args:
         records: Of the input; the first is awaited where such options were typed.
         run: What was typed; its console is told.
+        given: Options that give a source in an artifact's place.
     """
     if not source_fields().keys() & run.typed:
         return records
     records, first = _first_record(records)
     if first is None:
         return records
-    brought = [*first.sources, *(() if first.candidates is None else ["candidates"])]
+    brought = [*given, *first.sources, *(() if first.candidates is None else ["candidates"])]
     if names := unused_source_options(run.typed, brought):
         said = f"{described_unused(names)}, and the first record brings none"
         run.console.warn([Notice("W_UNUSED_OPTION", said)])

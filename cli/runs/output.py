@@ -124,9 +124,10 @@ def inputs(options: Options) -> list[str]:
     """Return the files that a run reads."""
     named = [pair.partition("=")[2] for pair in options.held.constraint]
     counts = options.methods.given.get("counts")
-    optional = (options.artifact, options.prompts.template, options.held.deny, counts)
+    artifacts = (options.artifact, *options.one_line.files)
+    optional = (*artifacts, options.prompts.template, options.held.deny, counts)
     return [
-        *(options.prompts.prompt_file if options.prompts.has_texts else options.prompts.input),
+        *options.prompts.read,
         *named,
         *map(str, options.held.conjoined),
         *(str(path) for path in optional if path is not None),

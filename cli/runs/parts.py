@@ -56,6 +56,13 @@ def sample_parts(options: Options, run: Run) -> int:
     if options.writing.output is None:
         raise needs_folder()
     plan = Plan.of(options, run.typed)
+    if flags := options.one_line.flags:
+        raise UsageError(
+            f"{flags[0]} is compiled into the cache of this machine, and workers may stand on "
+            "others",
+            hint="compile it with cdec compile-set, -grammar, -regex or -schema, and name the "
+            "artifact with -a",
+        )
     parts = _parts(options.prompts, options.writing.output)
     with run.console.stage("opening artifacts") as progress:
         files = _first_of(plan, parts).open_files(run, progress)

@@ -15,6 +15,7 @@ from cdec.cli.runs.constraints import (
     read_held,
     require_grammars,
     require_members,
+    typed_constraint,
     warned_of_unused,
 )
 from cdec.cli.runs.draft import Draft
@@ -115,7 +116,7 @@ class Plan:
                 method.tree, output=options.writing.output_file, resume=options.writing.resume
             ),
             fields=kept_fields(options),
-            places=named_artifacts(options.artifact, options.held),
+            places=named_artifacts(typed_constraint(options, options.prompts.read), options.held),
             sources=record_sources(options.sources),
             typed=typed,
         )
@@ -169,7 +170,7 @@ class Plan:
             keeps_all=options.writing.keep_input,
             asking=self.asking,
         )
-        records = warned_of_unused(prompts.records(), run)
+        records = warned_of_unused(prompts.records(), run, options.one_line.flags)
         needed = self.method.declared.needs_constraint
         if not places.named and (
             needed or (self.method.declared.masks and not places.has_artifacts)
@@ -184,7 +185,7 @@ class Plan:
             options = replace(options, artifact=artifact)
             places = named_artifacts(artifact, options.held)
         refuse_output(options)
-        held = read_held(places, options.held, progress)
+        held = read_held(places, options.held, run, progress)
         held = replace(
             held,
             free=options.free.free_text,
@@ -260,7 +261,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         output=options.writing.output_file,
         engine=options.dealing.engine,
     )
-    check_record_sources(options.prompts, options.batch, typed)
+    check_record_sources(options.prompts, options.batch, options.one_line, typed)
     check_trace(options.writing)
     refuse_beside_free_text(options)
 

@@ -15,12 +15,12 @@ from cdec.cli.frame.declaration import deciding
 from cdec.cli.frame.interruption import NOTHING, in_file, printed
 from cdec.cli.frame.progress import plural
 from cdec.cli.runs import models
+from cdec.cli.runs.artifacts import bind_for
 from cdec.cli.runs.draft import nothing_guessed
 from cdec.cli.runs.loop import Loop, UnderWay, arriving, headed_error, named_error
 from cdec.cli.runs.method import build_reward
 from cdec.cli.runs.output import inputs, tracing
 from cdec.cli.runs.plan import Plan
-from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import BY_DRAWING, BY_LEARNING, BY_TRYING, Tally
 from cdec.cli.runs.tokenizer import loading, named_model
 from cdec.integrations.records.counts import SAMPLING

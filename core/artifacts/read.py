@@ -166,7 +166,7 @@ def peek_metadata(path: FilePath) -> dict[str, str]:
     return read_frame(memoryview(data), str(path)).metadata
 
 
-def verify_bytes(data: bytes, kinds: Mapping[str, ArtifactKind]) -> ArtifactFile:
+def verify_bytes(data: Any, kinds: Mapping[str, ArtifactKind]) -> ArtifactFile:
     """Verify an artifact held in memory: all checks of ``map_verified``, nothing remembered."""
     frame = read_frame(memoryview(data), str(UNNAMED))
     kind = _check_frame(memoryview(data), frame, kinds, str(UNNAMED))

@@ -314,7 +314,7 @@ def test_inspect_tells_the_pattern(cdec: Runner) -> None:
 
 
 def test_an_artifact_for_another_tokenizer_says_how_it_was_made(cdec: Runner) -> None:
-    from cdec.cli.runs.recompile import recompiling
+    from cdec.cli.runs.artifacts import recompiling
     from cdec.core.artifacts.opened import open_artifact
 
     cdec("compile-regex", "-o", "x.arrow", "--deny-regex", "-", "--", "-x?|b")

@@ -329,7 +329,7 @@ def test_inspect_shows_it_and_compiles_it_again(cdec: Runner) -> None:
 
 @pytest.mark.usefixtures("grammar_child")
 def test_a_wrong_tokenizer_is_told_what_to_type(cdec: Runner, tmp_path: Path) -> None:
-    from cdec.cli.runs.recompile import recompiling
+    from cdec.cli.runs.artifacts import recompiling
 
     write("point.json", POINT)
     words = ("--lenient", "--whitespace", "compact", "--max-whitespace", "3")

@@ -136,7 +136,7 @@ def test_an_option_about_what_records_bring_is_one_by_its_class() -> None:
     owned = {SchemaReadingOptions, GrammarLimitOptions, RecordSourceOptions}
     names = {name for owner in owned for name in parameters_of(owner)}
     assert source_fields().keys() == names - {"quiet", "debug", "trust_config"}
-    assert source_fields()["whitespace"] == ("schema",)
+    assert source_fields()["whitespace"] == ("schema", "--schema")
 
 
 def test_an_option_of_schemas_names_the_command_that_takes_it(
