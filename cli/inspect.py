@@ -16,7 +16,7 @@ from cdec.cli.frame.kinds import Described, Rows, command_of, count
 from cdec.cli.frame.tables import flatten, print_json, print_table, print_wrapped, shown_bytes
 from cdec.cli.options import shared
 from cdec.cli.options.shared import refuse_unused
-from cdec.cli.runs.artifacts import named_or_found, read_artifact
+from cdec.cli.runs.artifacts import found_artifact, read_artifact
 from cdec.core.files.remote import Place
 from cdec.core.progress import silent
 
@@ -85,7 +85,7 @@ def execute(options: Options, run: Run) -> int:
 
     if not options.tree:
         refuse_unused(_TREE, run.typed, "without --tree")
-    artifact = named_or_found(options.artifact, run, "cdec inspect")
+    artifact = options.artifact or found_artifact(run, "cdec inspect")
     # What lies here is opened in milliseconds.
     is_far = is_url(artifact)
     shown = run.console.stage(f"opening {artifact}") if is_far else nullcontext(silent)

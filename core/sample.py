@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdec.core.errors import UsageError
@@ -99,26 +99,16 @@ class Sample:
                 "this sample's text stands for no other value",
                 hint="draw it with a constraint that was made of a schema or a type",
             )
-        self._require_end()
-        return read_value(self.reader, self.text or "")
-
-    def value(self) -> Any:
-        """Return what the text stands for: ``parsed``, or the text where it stands for itself.
-
-        Raises:
-            UsageError: The text has no end.
-        """
-        if self.reader is not None:
-            return self.parsed
-        self._require_end()
-        return self.text
-
-    def _require_end(self) -> None:
         if self.text is None or self.finish_reason != FINISH_COMPLETE:
             raise UsageError(
                 f"this sample's text is not finished: {self.finish_reason}",
                 hint="raise `max_new_tokens`, or look at `finish_reason` first",
             )
+        return read_value(self.reader, self.text)
+
+    def value(self) -> Any:
+        """Return what ``parsed`` is, or the text where it stands for itself; raises as that."""
+        return (self if self.reader is not None else replace(self, reader=str)).parsed
 
     def __repr__(self) -> str:
         said = {True: "valid", False: "not valid", None: "not judged"}[self.valid]

@@ -55,22 +55,17 @@ class OneLineOptions:
     grammar: str | None = _source_option(
         "The same for a grammar, or a shipped one's name: json.", metavar="FILE"
     )
-    regex: str | None = _source_option(
-        "The same for a pattern, as Python's re has them.", metavar="PATTERN"
-    )
+    regex: str | None = _source_option("The same for a pattern of Python's re.", metavar="PATTERN")
     choices: str | None = _source_option(
         'The same for texts between commas; one that holds a comma in "quotes".',
         metavar="A,B,...",
     )
-    choices_file: str | None = _source_option(
-        "The same for texts in a file, one a line.", metavar="FILE"
-    )
+    choices_file: str | None = _source_option("The same for a file of texts.", metavar="FILE")
 
     @property
     def files(self) -> Sequence[str]:
         """The files that are given."""
-        given = (getattr(self, name) for name in _IN_FILES)
-        return [file for file in given if file is not None]
+        return [file for name in _IN_FILES if (file := getattr(self, name)) is not None]
 
     @property
     def flags(self) -> Sequence[str]:

@@ -114,22 +114,6 @@ def _kind(path: Path) -> tuple[bool, str]:
     return kind in artifact_kinds(), kind
 
 
-def named_or_found(artifact: Place | None, run: Run, who: str) -> Place:
-    """Return the artifact of a command that needs one, and name it if it was not typed.
-
-    Args:
-        artifact: As typed, or of ``cdec.toml``; None takes the only one in the working directory.
-        run: What was typed; its console is told.
-        who: What needs an artifact, such as ``cdec check``.
-
-    Raises:
-        UsageError: None is named, and the working directory holds none or several.
-    """
-    if artifact is not None:
-        return artifact
-    return found_artifact(run, who)
-
-
 def found_artifact(run: Run, who: str, *, but: Collection[Place] = ()) -> Path:
     """Return the only artifact in the working directory, and name it.
 
@@ -197,12 +181,6 @@ def read_artifact(
     path: Place | Source, run: Run, copy: bool = False, *, progress: Progress = silent
 ) -> ArtifactFile:
     """Read and verify the artifact of a constraint; one of a URL is fetched, of a source compiled.
-
-    Args:
-        path: The artifact, or the source that stands in its place.
-        run: What was typed; its console is told of what is compiled.
-        copy: As for ``cdec.core.artifacts.opened.read_artifact``.
-        progress: Told how much of a URL's file is fetched.
 
     Raises:
         UsageError: It is what ``--tree`` keeps.
