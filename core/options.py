@@ -47,8 +47,8 @@ class Option:
         panel: The section of a command's help in which it stands.
         positional: Whether it is an argument of a command, told by its place.
         has_key: Of an argument: whether ``cdec.toml`` may give it, as it gives options.
-        one_of: What is given by this option or by another one that says the same, such as the
-            constraint; one that is typed puts those of ``cdec.toml`` aside. "" for nothing.
+        one_of: What one of several options gives; one that is typed puts those of ``cdec.toml``
+            aside. "" for nothing.
         names_model: Whether a value names a model or tokenizer to load, which ``cdec.toml`` may do
             once somebody confirmed it; None where none does.
         details: Returns the sections of help about a value that is typed; of all values for None.

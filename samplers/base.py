@@ -17,6 +17,7 @@ from cdec.samplers.drafts.base import Draft, DraftOptions
 from cdec.samplers.method import Method
 from cdec.samplers.request import DRAWS, Request
 from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.candidates import Told
 from cdec.samplers.walks.outcome import Outcome, build_samples
 from cdec.samplers.walks.randomness import draw_seeds
 from cdec.samplers.wrappers import WRAPPERS, Wrapper, draft_of, imported
@@ -37,6 +38,10 @@ Draw: TypeAlias = "Callable[[LanguageModel, Sequence[Request], Observer | None],
 
 class Observer(Protocol):
     """Looks on; decides nothing. Where there is none, nothing is computed for it."""
+
+    @property
+    def told(self) -> Told | None:
+        """What is told of every token of the draws of masked and greedy decoding; None for none."""
 
     def watched(self, model: LanguageModel) -> LanguageModel:
         """Return a view of the model that tells what it evaluates."""
@@ -254,7 +259,8 @@ class Sampler(ABC):
             )
         view = model if observer is None else observer.watched(model)
         try:
-            how = {"masks": self.method.masks, "stop_loops": self.stop_loops}
+            how: dict[str, Any] = {"masks": self.method.masks, "stop_loops": self.stop_loops}
+            how["told"] = None if observer is None else observer.told
             with Batch(view, requests, **how) as batch:
                 if not batch.seeds:
                     return [batch.errors.get(i, []) for i in range(len(requests))]

@@ -105,7 +105,7 @@ def as_command(
         configured = config.values(name, options_class, skip=run.typed)
         require_confirmed(config, options_class, configured, bool(given.get("trust_config")))
         options = options_from(options_class, given | configured)
-        progress = value_named(options, "progress")
+        progress = False if value_named(options, "stream") else value_named(options, "progress")
         run.console = Console(quiet=options.quiet, debug=options.debug, progress=progress)
         run.signals.before_exit = run.console.display.leave
         # A file that was found must not hide what it does: only a typed --quiet does.

@@ -24,9 +24,7 @@ class Source:
         kind: Key in ``SOURCE_KINDS``.
         name: Parameter that gave it.
         value: A file, a shipped grammar's name, a pattern, or texts between commas.
-        tokenizer: What to compile for, if not the model's.
-        model: Of the run; None for the embedded one.
-        revision: Of the model.
+        tokenizer, model, revision: What to compile for; the embedded model's if all are None.
         compiled_with: By kind, the ``SourceOptions`` of those that are not compiled as usual.
     """
 
@@ -56,10 +54,7 @@ class OneLineOptions:
         "The same for a grammar, or a shipped one's name: json.", metavar="FILE"
     )
     regex: str | None = _source_option("The same for a pattern of Python's re.", metavar="PATTERN")
-    choices: str | None = _source_option(
-        'The same for texts between commas; one that holds a comma in "quotes".',
-        metavar="A,B,...",
-    )
+    choices: str | None = _source_option("The same for texts between commas.", metavar="A,B,...")
     choices_file: str | None = _source_option("The same for a file of texts.", metavar="FILE")
 
     @property

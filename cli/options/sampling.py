@@ -44,6 +44,14 @@ class OutputOptions:
         typed_only=True,
     )
 
+    stream: bool = option(
+        False,
+        "Show texts as they grow, as `delta` lines where stdout is no terminal; masked, greedy, "
+        "speculative.",
+        shared.OUTPUT,
+        common=True,
+    )
+
     @property
     def output_file(self) -> Path | None:
         """The output, where it is no URL."""

@@ -23,6 +23,7 @@ from cdec.cli.runs.inputs import Prompts, check_prompts
 from cdec.cli.runs.method import ChosenMethod, fields_of_reward, refuse_code
 from cdec.cli.runs.models import check_warping, load_keywords, refuse_revision
 from cdec.cli.runs.output import check_form, check_trace, checked_tree, for_tree, refuse_output
+from cdec.cli.runs.streaming import check_stream
 from cdec.cli.runs.tokenizer import named_model
 from cdec.core.errors import UsageError
 from cdec.core.progress import Progress, silent
@@ -264,6 +265,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     check_record_sources(options.prompts, options.batch, options.one_line, typed)
     check_trace(options.writing)
     refuse_beside_free_text(options)
+    check_stream(options)
 
 
 def refuse_beside_free_text(options: Options) -> None:

@@ -14,7 +14,7 @@ from cdec.cli.frame.console import typed_error
 from cdec.cli.frame.declaration import deciding
 from cdec.cli.frame.interruption import NOTHING, in_file, printed
 from cdec.cli.frame.progress import plural
-from cdec.cli.runs import models
+from cdec.cli.runs import models, streaming
 from cdec.cli.runs.artifacts import bind_for
 from cdec.cli.runs.draft import nothing_guessed
 from cdec.cli.runs.loop import Loop, UnderWay, arriving, headed_error, named_error
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cdec.data.output.staged import StagedWriter
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.samplers.rewards import Reward
+    from cdec.samplers.streaming import GrowingTexts
 
 
 def sample(options: Options, run: Run) -> int:
@@ -65,8 +66,13 @@ def sample(options: Options, run: Run) -> int:
         tracing(options.writing, options.prompts.streams) as sampler.trace,
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
-        tasks = sampler.tasks(finished=writer.finished, keeps_input=options.writing.keep_input)
-        samples = WrittenSamples(Tally(), sampler, plan.written)
+        stream = streaming.of(options, run.console)
+        tasks = sampler.tasks(
+            finished=writer.finished,
+            keeps_input=options.writing.keep_input,
+            takes_free=stream is None,
+        )
+        samples = WrittenSamples(Tally(), sampler, plan.written, stream)
         sampler.method.progress = under_way = UnderWay(run.console)
         steps = (_of_requests if options.batch.openai_batch else _of_records)(
             plan, sampler, samples
@@ -77,7 +83,7 @@ def sample(options: Options, run: Run) -> int:
             failed=steps.failed,
             write=writer.write
             if options.writing.output
-            else partial(_print, run.console, writer.write),
+            else partial(streaming.print_record, options, run.console, writer.write),
             # With a tree there is one record: its error is the run's.
             strict=options.failures.strict or plan.tree is not None,
             max_bad=options.failures.max_bad,
@@ -125,14 +131,6 @@ def _warn_at_the_end(reward: Reward | None, tally: Tally, plan: Plan, console: C
     told = () if reward is None else reward.notices
     console.warn([*told, *tally.mass_notices(remedy_of(plan))])
     console.warn(tally.notices(required=plan.options.require_complete))
-
-
-def _print(
-    console: Console, write: Callable[[Mapping[str, object]], None], record: Mapping[str, object]
-) -> None:
-    """Write a record to stdout, with nothing of progress on its line."""
-    with console.printing():
-        write(record)
 
 
 def _kept(options: Options, run: Run, count: str) -> str:
@@ -184,11 +182,15 @@ def remedy_of(plan: Plan) -> str:
 
 @dataclass(frozen=True)
 class WrittenSamples:
-    """Samples on their way to the output: counted, traced, with the fields that are written."""
+    """Samples on their way to the output: counted, traced, with the fields that are written.
+
+    ``stream`` hands them out while they grow; None hands out none.
+    """
 
     tally: Tally
     sampler: RecordSampler
     fields: Sequence[str] | None
+    stream: GrowingTexts | None = None
 
     def written(self, task: Task, samples: Sequence[Sample]) -> Iterator[Sample]:
         """Yield the samples that are missing in the output, and tell of them."""
@@ -216,7 +218,7 @@ def _of_records(plan: Plan, sampler: RecordSampler, samples: WrittenSamples) -> 
     """Return the steps of records: a line a sample."""
     return _Steps(
         SampleTasks.of,
-        sampler.work(),
+        sampler.work(samples.stream),
         lambda task, found: (s.to_json(samples.fields) for s in samples.written(task, found)),
         headed_error if plan.options.writing.keep_input else named_error,
     )

@@ -30,7 +30,7 @@ from cdec.samplers.drafts.proposals import (
     propose,
 )
 from cdec.samplers.drafts.verify import Comparer, LearningVerifier, Verifier
-from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer
+from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer, listener
 from cdec.samplers.walks.decoding import Chooser, Stepping, chooser, step_on
 from cdec.samplers.walks.frontier import Frontier
 from cdec.samplers.walks.randomness import DRAFT, FIRST
@@ -98,7 +98,8 @@ def decode(
         judge: Verifies proposals; None is lossless.
         weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
     """
-    buffer = TrajectoryBuffer(len(request), loops=batch.loop_watch(request))
+    told = listener(batch, request, draw)
+    buffer = TrajectoryBuffer(len(request), loops=batch.loop_watch(request), told=told)
     frontier = Frontier.at_start(batch, request, draw)
     drafts = None if uniforms is None else run.numbers(uniforms)
     judge = Verifier(uniforms) if judge is None else judge

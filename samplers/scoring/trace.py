@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.samplers.walks.batch import Batch
+    from cdec.samplers.walks.candidates import Told
     from cdec.samplers.walks.outcome import Outcome
 
 MOST_SHOWN = 5
@@ -41,6 +42,8 @@ class Tracer:
     Args:
         shown: Most alternatives listed with each token.
     """
+
+    told: Told | None = None
 
     def __init__(self, shown: int = MOST_SHOWN) -> None:
         self._shown = shown

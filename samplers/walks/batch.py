@@ -5,7 +5,7 @@ Requests that cannot be opened are set aside with their error; all others decode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class Batch:
         model: The language model.
         masks: Whether constraints forbid events; if not, their states only follow the walks.
         stop_loops: Whether walks end where their texts loop.
+        told: As ``cdec.samplers.walks.candidates.Told``; None where nobody asks.
         requests: All requests, R of them.
         errors: Error by number of the request that could not be opened, or that failed while
             decoding.
@@ -61,8 +62,10 @@ class Batch:
         *,
         masks: bool = True,
         stop_loops: bool = False,
+        told: Callable[..., None] | None = None,
     ) -> None:
         self.model = model
+        self.told = told
         self.masks = masks
         self.stop_loops = stop_loops
         self.requests = requests

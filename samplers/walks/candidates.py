@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,13 @@ from cdec.core.sample import FINISH_COMPLETE, FINISH_DEAD_END, FINISH_LENGTH, FI
 
 if TYPE_CHECKING:
     from cdec.samplers.loops import LoopWatch
+    from cdec.samplers.walks.batch import Batch
     from cdec.samplers.walks.events import SampledEvents
 
+Grown: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""int64[n] tokens, and int64[n] which token of its text each is."""
+Told: TypeAlias = "Callable[[Batch, NDArray[np.int64], NDArray[np.int64], Grown], None]"
+"""Takes what draws (int64[n] request, int64[n] position there) grew by, once that is decided."""
 COMPLETE, LENGTH, LOOP, STUCK = 0, 1, 2, 3
 FINISH_REASONS = (FINISH_COMPLETE, FINISH_LENGTH, FINISH_LOOP, FINISH_DEAD_END)
 """By code: COMPLETE, LENGTH, LOOP, STUCK."""
@@ -94,6 +99,21 @@ def concatenate(parts: Sequence[Candidates]) -> Candidates:
     return Candidates(tokens=np.concatenate(tokens), **columns)
 
 
+def listener(
+    batch: Batch, request: NDArray[np.int64], draw: NDArray[np.int64]
+) -> Callable[[NDArray[np.int64], Grown], None] | None:
+    """Return what takes the tokens of walks that are the draws' own; None where nobody asks.
+
+    Args:
+        batch: The open requests.
+        request: int64[W] of each walk. draw: int64[W] its draw's position there.
+    """
+    told = batch.told
+    if told is None:
+        return None
+    return lambda walks, grown: told(batch, request[walks], draw[walks], grown)
+
+
 class TrajectoryBuffer:
     """Candidates in the making: W walks of which some are still going.
 
@@ -107,6 +127,7 @@ class TrajectoryBuffer:
         log_floor: float64[W] walks whose ``log_x`` has come down to it are given up, since it never
             rises again; None gives up none.
         loops: Sees whether the W walks loop; None where nobody asks.
+        told: Told of walks (int64[n]) and what they grew by; None where nobody asks.
     """
 
     def __init__(
@@ -114,6 +135,7 @@ class TrajectoryBuffer:
         n: int,
         log_floor: NDArray[np.float64] | None = None,
         loops: LoopWatch | None = None,
+        told: Callable[[NDArray[np.int64], Grown], None] | None = None,
     ) -> None:
         self.log_p = np.zeros(n)
         self.log_x = np.zeros(n)
@@ -128,6 +150,7 @@ class TrajectoryBuffer:
         self._log_floor = np.full(n, -np.inf) if log_floor is None else log_floor
         self.has_floor = log_floor is not None
         self._loops = loops
+        self._told = told
 
     @property
     def watches_loops(self) -> bool:
@@ -165,6 +188,8 @@ class TrajectoryBuffer:
         self._lengths[walks] = depth + 1
         if self._loops is not None:
             self._loops.append(walks, tokens)
+        if self._told is not None:
+            self._told(walks, (tokens, depth))
 
     def looping(self, walks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which of ``walks`` (int64[n]) are to be ended for a loop, int64[m] positions."""

@@ -29,6 +29,7 @@ from cdec.samplers.walks.candidates import (
     STUCK,
     Candidates,
     TrajectoryBuffer,
+    listener,
 )
 from cdec.samplers.walks.events import BestEvents, SampledEvents
 from cdec.samplers.walks.frontier import END, NONE, Frontier, Step
@@ -81,7 +82,8 @@ def decode(
         W candidates; ``log_x`` is known under full masks only. Cost: one forward pass a step over
         the distinct prefixes that no pass has evaluated ahead.
     """
-    buffer = TrajectoryBuffer(len(request), log_floor, batch.loop_watch(request))
+    told = listener(batch, request, draw)
+    buffer = TrajectoryBuffer(len(request), log_floor, batch.loop_watch(request), told)
     choose = chooser(uniforms, top_m=top_m, retries=retries, is_opportunistic=is_opportunistic)
     frontier = Frontier.at_start(batch, request, draw)
     how = Stepping(

@@ -161,3 +161,11 @@ def test_an_interrupted_compilation_says_that_the_old_artifact_stands(folder: Pa
 def test_quiet_leaves_a_terminal_alone(folder: Path) -> None:
     assert _run(folder, 0, *WORDS, "--quiet").written == ""
     assert "of 6 records" not in _run(folder, 0, *WORDS, "--no-progress").written
+
+
+def test_a_terminal_gets_the_texts_alone(folder: Path) -> None:
+    words = ("sample", "-a", "letters.arrow", "--method", "masked", "-n", "2", "--stream", "-q")
+    plain = _run(folder, 0, *words[:-2], "-q", "--prompt", "x", to_terminal=True)
+    texts = [json.loads(line)["text"] for line in plain.screen if line]
+    shown = _run(folder, 0, *words, "--prompt", "x", to_terminal=True)
+    assert shown.status == 0 and shown.screen == [*texts, ""]

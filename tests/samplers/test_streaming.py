@@ -1,0 +1,179 @@
+"""Texts handed out while they are decoded: their pieces are the texts of the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cdec.compilers import grammar_constraint, regex_constraint, schema_constraint, set_constraint
+from cdec.core.combine.conjunction import conjoin
+from cdec.core.combine.denial import deny
+from cdec.core.errors import CdecError, UsageError
+from cdec.core.models.tabular import TabularModel
+from cdec.core.sample import Sample
+from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.samplers import SAMPLERS, Request
+from cdec.samplers.registry import METHODS
+from cdec.samplers.streaming import STREAMED, GrowingTexts
+
+E_ACUTE = "\u00e9".encode()
+TOKENS = [b"a", b"b", b"ab", b"1", b'"', E_ACUTE[:1], E_ACUTE[1:], b"a" + E_ACUTE[:1], b" ", b"x"]
+VOCABULARY = Vocabulary([*TOKENS, b""], [len(TOKENS)], [len(TOKENS)])
+ITSELF = "the model itself"
+"""Stands for a draft whose proposals are all taken."""
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "masked": [{}, {"top_m": 6}, {"opportunistic": True}, {"draft": "prompt-lookup", "gamma": 2}],
+    "greedy": [{}, {"draft": ITSELF, "gamma": 3}, {"opportunistic": True}],
+    "speculative": [
+        {"draft": "counts"},
+        {"draft": ITSELF, "gamma": 3},
+        {"draft": ITSELF, "gamma": 3, "greedy": True},
+    ],
+}
+CASES = [(name, options) for name, several in OPTIONS.items() for options in several]
+
+
+def model(seed: int = 0) -> TabularModel:
+    """Return a model with laws of its own at every prefix."""
+
+    def law(prefix: tuple[int, ...]) -> Any:
+        rng = np.random.default_rng([seed, *prefix])
+        return rng.dirichlet(np.full(VOCABULARY.width, 0.4))
+
+    return TabularModel(law, VOCABULARY)
+
+
+CONSTRAINTS: dict[str, Any] = {
+    "none": None,
+    "any": regex_constraint('[ab1"]*', VOCABULARY),
+    "regex": regex_constraint("(a|\u00e9|ab){2,5}", VOCABULARY),
+    "grammar": grammar_constraint('start: "a" start "b" | "\u00e9" | "1"+', VOCABULARY),
+    "schema": schema_constraint({"enum": ["a\u00e9", "ab", 1]}, VOCABULARY),
+    "conjoined": conjoin(
+        regex_constraint("[ab]{1,4}", VOCABULARY), regex_constraint(".*b", VOCABULARY)
+    ),
+    "denied": deny(regex_constraint("[ab]{1,3}", VOCABULARY), [b"ab", b"a"]),
+}
+
+
+class Pieces:
+    """What was handed out, by draw."""
+
+    def __init__(self) -> None:
+        self.of: dict[tuple[object, int], list[str]] = {}
+        self.done: list[tuple[object, int]] = []
+
+    def take(self, name: object, index: int, piece: str, is_last: bool) -> None:
+        assert (name, index) not in self.done
+        self.of.setdefault((name, index), []).append(piece)
+        if is_last:
+            self.done.append((name, index))
+
+
+def streamed(
+    method: str, options: dict[str, Any], given: Any, requests: Sequence[Request]
+) -> tuple[Pieces, list[Sample]]:
+    """Return the pieces and the samples, which are those that are drawn without."""
+    pieces = Pieces()
+    if options.get("draft") == ITSELF:
+        options = options | {"draft": given}
+    sampler = SAMPLERS[method](**options)
+    results = sampler.draw_batch(given, requests, observer=GrowingTexts(method, pieces.take))
+    found: list[Sample] = []
+    for result in results:
+        assert not isinstance(result, CdecError), result
+        found += result
+    without = SAMPLERS[method](**options).draw_batch(given, requests)
+    assert [each.to_json() for result in without for each in result] == [
+        each.to_json() for each in found
+    ]
+    return pieces, found
+
+
+@pytest.mark.parametrize("kind", CONSTRAINTS)
+@pytest.mark.parametrize(("method", "options"), CASES)
+def test_pieces_joined_are_the_text(method: str, options: dict[str, Any], kind: str) -> None:
+    constraint = CONSTRAINTS[kind]
+    if constraint is None and METHODS[method].needs_constraint:
+        pytest.skip("the method needs a constraint")
+    for seed in range(6):
+        requests = [
+            Request.numbered([3, 0, 2], constraint, id=name, n=n, seed=seed, max_new_tokens=7)
+            for name, n in (("one", 3), (2, 1))
+        ]
+        pieces, found = streamed(method, options, model(seed), requests)
+        expected = {(each.id, each.index): each.text for each in found}
+        assert {key: "".join(parts) for key, parts in pieces.of.items()} == expected
+        assert pieces.done == list(expected)
+
+
+def test_pieces_come_as_tokens_are_drawn_and_hold_whole_characters() -> None:
+    law = {(): 5, (5,): 6, (5, 6): 7, (5, 6, 7): 6, (5, 6, 7, 6): 10}
+
+    def certain(prefix: tuple[int, ...]) -> Any:
+        return np.eye(VOCABULARY.width)[law[prefix]]
+
+    request = Request.numbered([], None, id="r")
+    pieces, (sample,) = streamed("masked", {}, TabularModel(certain, VOCABULARY), [request])
+    assert pieces.of[("r", 0)] == ["\u00e9", "a", "\u00e9", ""]
+    assert sample.text == "\u00e9a\u00e9"
+
+
+@pytest.mark.parametrize("method", ["masked", "greedy"])
+def test_guesses_that_are_taken_together_come_as_one_piece(method: str) -> None:
+    cycle = [0, 1, 3, 4]
+    law = np.full((len(cycle), VOCABULARY.width), 1e-9)
+    law[np.arange(len(cycle)), cycle] = 1
+
+    def repeating(prefix: tuple[int, ...]) -> Any:
+        return law[len(prefix) % len(cycle)] / law[0].sum()
+
+    request = Request.numbered(cycle * 6, CONSTRAINTS["any"], id="r", n=2, max_new_tokens=13)
+    given = TabularModel(repeating, VOCABULARY)
+    pieces, found = streamed(method, {"draft": "prompt-lookup", "gamma": 4}, given, [request])
+    for each in found:
+        assert each.text == 'ab1"ab1"ab1"a' == "".join(pieces.of["r", each.index])
+        assert max(map(len, pieces.of["r", each.index])) > 1
+
+
+@pytest.mark.parametrize(
+    "made", [{}, {"prefix": "<", "suffix": ">>"}, {"leading_space": "both"}, {"suffix": "!"}]
+)
+def test_forced_parts_of_sets_are_no_part_of_pieces(embedded_model: Any, made: Any) -> None:
+    texts = ["Paris", "Paris, Texas", "S\u00e3o Paulo", "Rome"]
+    constraint = set_constraint(texts, embedded_model.vocabulary, **made)
+    for method, options in (("masked", {}), ("speculative", {"draft": "prompt-lookup"})):
+        requests = [Request.numbered("A city:", constraint, id=name, n=3) for name in "ab"]
+        pieces, found = streamed(method, options, embedded_model, requests)
+        for each in found:
+            assert "".join(pieces.of[each.id, each.index]) == each.text
+        if "leading_space" not in made:
+            assert max(len([p for p in parts if p]) for parts in pieces.of.values()) > 1
+
+
+def test_a_batch_that_is_drawn_anew_gives_no_piece_twice() -> None:
+    calls: list[tuple[int, ...]] = []
+
+    def law(prefix: tuple[int, ...]) -> Any:
+        calls.append(prefix)
+        if len(calls) == 4:
+            raise CdecError("the model failed once")
+        return np.eye(VOCABULARY.width)[0 if len(prefix) < 5 else 10]
+
+    requests = [Request.numbered([], None, id=name) for name in "xy"]
+    pieces = Pieces()
+    observer = GrowingTexts("masked", pieces.take)
+    given = TabularModel(law, VOCABULARY)
+    results = SAMPLERS["masked"]().draw_batch(given, requests, observer=observer)
+    for name, result in zip("xy", results, strict=True):
+        assert not isinstance(result, CdecError)
+        assert "".join(pieces.of[name, 0]) == result[0].text == "aaaaa"
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - set(STREAMED)))
+def test_methods_that_choose_among_texts_are_refused(method: str) -> None:
+    with pytest.raises(UsageError, match="cannot be streamed"):
+        GrowingTexts(method, lambda *_: None)
