@@ -119,7 +119,7 @@ class Ledger:
         """
         totals = np.zeros(len(self._batch.seeds))
         sums = [(*self.calls(), 1)] if name == TARGET_CALLS else self._sums.get(name, [])
-        if sums:
+        if any(len(draw) for _, draw, _ in sums):
             amounts = [np.broadcast_to(amount, len(draw)) for _, draw, amount in sums]
             request, draw = (np.concatenate([part[i] for part in sums]) for i in range(2))
             np.add.at(totals, self._rows(request, draw, owners), np.concatenate(amounts))

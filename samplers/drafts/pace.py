@@ -36,6 +36,8 @@ LENGTHS = (0, 1, 2, 4, 8, LONGEST)
 """Numbers of proposals that are compared."""
 SHARE = 0.01
 """Of the time, what trials may lose."""
+_PATIENCE, _LEAST_SHARE = 16, 0.4
+"""Trials in vain that halve the share, and what is left of it at last."""
 LOAN = 1.0
 """Units without a draft that trials may lose before there is a share."""
 _MARGIN = 1.04
@@ -161,7 +163,7 @@ class Pace:
         self._tokens = self._texts = self._done = 0.0
         self._seconds = self._lost = self._debt = 0.0
         self._firsts: defaultdict[int, _Costs] = defaultdict(_Costs)
-        self._units = self._last_trial = 0
+        self._units = self._last_trial = self._in_vain = 0
         self._unit: _Unit | None = None
         self._is_first = self._unread = self._is_even = True
         self._repeats: int | None = None
@@ -287,7 +289,8 @@ class Pace:
     def _budget(self, size: int) -> float:
         """Return the seconds that may be lost altogether."""
         unit = self._cost(size, 0)
-        return SHARE * self._seconds + (LOAN * unit if unit < inf else 0.0)
+        left = max(_LEAST_SHARE, 1 / (1 + self._in_vain / _PATIENCE))
+        return left * SHARE * self._seconds + (LOAN * unit if unit < inf else 0.0)
 
     def _book(self, unit: _Unit, seconds: float) -> None:
         """Take in what a unit cost; what a draft reads first shows in the next unit."""
@@ -429,4 +432,5 @@ class Pace:
         if not found:
             return None
         self._last_trial = self._until = self._units
+        self._in_vain = 0 if current else self._in_vain + 1
         return min(found)[2]
