@@ -80,6 +80,12 @@ class ModelOptions:
     allow_pickle: bool = option(
         False, "Load .bin and .pt weights, which can run code.", shared.MODEL, typed_only=True
     )
+    compile: bool = option(
+        False,
+        "Compile the decoding step (torch.compile; CUDA graphs on a device; Llama's family): a "
+        "minute on few cores, repaid after some 50,000 tokens.",
+        shared.MODEL,
+    )
     prefix_cache: int = option(
         0,
         "Megabytes of keys and values kept of prompts that are done, so that later ones that begin "

@@ -47,7 +47,7 @@ def open_timed(options: ModelOptions, clock: RunClock) -> LanguageModel:
 
 _OF_LOADING = (
     *("device", "dtype", "device_map", "attn_implementation", "revision"),
-    *("trust_remote_code", "allow_pickle", "quantization", "allow_special"),
+    *("trust_remote_code", "allow_pickle", "quantization", "allow_special", "compile"),
 )
 
 

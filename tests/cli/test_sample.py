@@ -164,6 +164,7 @@ def test_model_options_reach_the_loader(
         *("--model", "m", "--device", "cpu", "--dtype", "float64", "--device-map", "auto"),
         *("--attn-implementation", "eager", "--revision", "abc", "--quantization", "8bit"),
         *("--trust-remote-code", "--allow-pickle", "--allow-special", "--prefix-cache", "3"),
+        "--compile",
     )
     result = cdec("sample", "-a", cities, *PROMPT, *words)
     assert result.status == 0, result.stderr
@@ -180,6 +181,7 @@ def test_model_options_reach_the_loader(
                 "allow_pickle": True,
                 "quantization": "8bit",
                 "allow_special": True,
+                "compile": True,
                 "chat": None,
                 "prefix_cache_bytes": 3 << 20,
             },

@@ -248,7 +248,8 @@ class RowBuffers(PassCache):
     them to the pool, before anything else is read from there. Rows that leave are parked behind
     the others, whose last ones take their places: they may never be asked for again, and then are
     written nowhere. Layers of one shape, dtype and device lie in one tensor
-    [parts, M, heads, capacity, size], whose first B rows are those of a pass.
+    [parts, M, heads, capacity, size], whose first B rows are those of a pass; or each in a tensor
+    of its own, as compiled steps want them, ``static``.
 
     Args:
         pool: Holds what is not here.
@@ -258,6 +259,7 @@ class RowBuffers(PassCache):
 
     Attributes:
         lengths: int64[B] tokens of each row.
+        is_static: Whether steps are compiled; set before the first pass.
     """
 
     def __init__(
@@ -267,6 +269,7 @@ class RowBuffers(PassCache):
         self._budget = budget
         self._is_ragged = is_ragged
         self._device = device
+        self.is_static = False
         self.clear()
 
     def clear(self) -> None:
@@ -289,6 +292,8 @@ class RowBuffers(PassCache):
         self._kinds: list[list[tuple[int, int]]] = []
         self._buffers: list[Tensor] = []
         self._mask: Tensor | None = None
+        self._bias: Tensor | None = None
+        self._layers: list[Layer] = []
         self._is_padded = bool((lengths < self.past).any())
 
     def arranged(self, parents: NDArray[np.int64]) -> NDArray[np.int64] | None:
@@ -388,6 +393,7 @@ class RowBuffers(PassCache):
         if not self._buffers:
             self._load()
         self.touched = 0
+        self._bias = None
         whole, rows = self.past + queries, len(self._heads)
         self._new: list[Tensor] = []
         self._whole: list[Tensor] = []
@@ -402,6 +408,31 @@ class RowBuffers(PassCache):
             mask[:, : self.past] = np.arange(self.past) >= self.past - self.lengths[:, None]
             self._mask = torch.from_numpy(mask).to(self._device)
         return self._mask.narrow(1, 0, whole)
+
+    def static(self) -> tuple[list[Layer], Tensor]:
+        """Make ready for a compiled pass of one new column.
+
+        Returns:
+            Keys and values [B, heads, C, size] of each layer, and float[B, 1, 1, C], which is added
+            to columns' scores: -inf for those that hold nothing.
+        """
+        if not self._buffers:
+            self._load()
+        rows, first = len(self._heads), self._buffers[0]
+        # Graphs want tensors that stay; else few columns are read that are not there yet.
+        columns = self._capacity
+        if not first.is_cuda:
+            columns = min(columns, -(-(self.past + 1) // _ROOM) * _ROOM)
+        if self._bias is None:
+            places = np.arange(self._capacity)
+            hidden = (places < self.past - self.lengths[:, None]) | (places >= self.past)
+            made = torch.from_numpy(np.where(hidden, -np.inf, 0.0)[:, None, None])
+            self._bias = made.to(first.device, first.dtype)
+        if not self._layers or self._layers[0][0].shape[::2] != (rows, columns):
+            parts = [held[0, :rows, :, :columns] for held in self._buffers]
+            numbers = sorted(self._parts.items())
+            self._layers = [(parts[keys], parts[values]) for _, (keys, values) in numbers]
+        return self._layers, self._bias[..., :columns]
 
     def append(self, heads: NDArray[np.int64], slots: NDArray[np.int32]) -> None:
         """Note what a pass has written: int64[B] last contexts and int32[B, Q] slots."""
@@ -434,6 +465,8 @@ class RowBuffers(PassCache):
         """Gather the rows from the pool."""
         slots = np.ascontiguousarray(self._table[:, : self.past])
         kinds, buffers = self._pool.kinds(), []
+        if self.is_static:
+            kinds = [[place] for kind in kinds for place in kind]
         for kind in kinds:
             first = self._pool.part(*kind[0])
             shape = (len(kind), len(slots), first.shape[1], self._capacity, first.shape[2])
@@ -474,7 +507,7 @@ class RowBuffers(PassCache):
         self._parked = gone.before(self._parked)
         self._heads, self._table, self.lengths = heads[:count], table[:count], lengths
         self._is_padded = bool((lengths < self.past).any())
-        self._mask = None
+        self._mask, self._bias, self._layers = None, None, []
         return True
 
     def _move(self, rows: NDArray[np.int64] | None, capacity: int, *, settles: bool = True) -> None:
@@ -498,7 +531,7 @@ class RowBuffers(PassCache):
         self.past -= first
         self._settled = max(0, self._settled - first)
         self._is_padded = bool((lengths < self.past).any())
-        self._mask = None
+        self._mask, self._bias, self._layers = None, None, []
 
     def _moved(self, held: Tensor, rows: NDArray[np.int64], first: int, capacity: int) -> Tensor:
         parts, _, heads, _, size = held.shape

@@ -59,6 +59,28 @@ class Layer(NamedTuple):
     down: Linear
 
 
+class StaticCache:
+    """The cache of a compiled step: tensors of fixed shape, of which a pass writes one column.
+
+    Args:
+        layers: Keys and values [B, groups, C, head size] of each layer.
+        column: int64[1] where the new ones stand.
+    """
+
+    def __init__(self, layers: Sequence[tuple[Tensor, Tensor]], column: Tensor) -> None:
+        self._layers = layers
+        self.column = column
+
+    def write_and_read(
+        self, index: int, key_states: Tensor, value_states: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Write new states [B, groups, 1, head size] of a layer; return all columns."""
+        keys, values = self._layers[index]
+        keys.index_copy_(2, self.column, key_states)
+        values.index_copy_(2, self.column, value_states)
+        return keys, values
+
+
 class Llama(nn.Module):
     """A causal decoder.
 
@@ -139,17 +161,61 @@ class Llama(nn.Module):
         past = 0 if past_key_values is None else past_key_values.past
         if position_ids is None:
             position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)[None]
-        rotation = self._rotation(position_ids, past + input_ids.shape[1])
+        parts = self.rotations(past + input_ids.shape[1])
+        cos, sin = (functional.embedding(position_ids, part)[:, None] for part in parts)
         mask = _mask(input_ids, attention_mask, past, states.dtype)
+        states = self._decoded(states, (cos, sin), mask, past_key_values)
+        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        return Output(functional.linear(states[:, kept], self._head))
+
+    def step(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        rotations: tuple[Tensor, Tensor],
+        bias: Tensor,
+        cache: StaticCache,
+    ) -> Tensor:
+        """Return the scores after one more token of each row, float[B, V]: what is compiled.
+
+        Args:
+            tokens, positions: int64[B, 1].
+            rotations: Of all positions, [n, head size] each.
+            bias: float[B, 1, 1, C] added to columns' scores; that of the new column becomes 0.
+            cache: Keys and values of C columns.
+        """
+        bias.index_fill_(3, cache.column, 0.0)
+        cos, sin = (functional.embedding(positions, part)[:, None] for part in rotations)
+        states = self._decoded(self.embedding(tokens), (cos, sin), bias, cache)
+        return functional.linear(states[:, 0], self._head)
+
+    def rotations(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines of at least so many positions, [n, head size] each."""
+        if count > len(self._rotations[0]):
+            count = max(count, 2 * len(self._rotations[0]), 256)
+            places = torch.arange(count, device=self._frequencies.device).float()
+            angles = places[:, None] * self._frequencies
+            angles = torch.cat((angles, angles), dim=-1)
+            made = angles.cos() * self._scaling, angles.sin() * self._scaling
+            self._rotations = made[0].to(self._norm.dtype), made[1].to(self._norm.dtype)
+        return self._rotations
+
+    def _decoded(
+        self,
+        states: Tensor,
+        rotation: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+        cache: PassCache | StaticCache | None,
+    ) -> Tensor:
+        """Return the states [B, Q, width] behind all layers."""
         for index, layer in enumerate(self._layers):
             query, key, value = self._heads(self._normed(states, layer.input_norm), layer, rotation)
-            if past_key_values is not None:
-                key, value = past_key_values.write_and_read(index, key, value)
+            if cache is not None:
+                key, value = cache.write_and_read(index, key, value)
             states = states + layer.output(_attended(query, key, value, mask))
             normed = self._normed(states, layer.inner_norm)
             states = states + layer.down(functional.silu(layer.gate(normed)) * layer.up(normed))
-        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        return Output(functional.linear(self._normed(states, self._norm)[:, kept], self._head))
+        return self._normed(states, self._norm)
 
     def _normed(self, states: Tensor, scale: Tensor) -> Tensor:
         """Divide by the root mean square, in float32 whatever the dtype."""
@@ -172,19 +238,6 @@ class Llama(nn.Module):
             both = torch.cat(norms, dim=1)
         query, key = _rotated(both, *rotation).tensor_split((heads,), dim=1)
         return query, key, value
-
-    def _rotation(self, positions: Tensor, bound: int) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines [B, 1, Q, head size] of positions int64[B, Q] below a bound."""
-        if bound > len(self._rotations[0]):
-            count = max(bound, 2 * len(self._rotations[0]), 256)
-            places = torch.arange(count, device=self._frequencies.device).float()
-            angles = places[:, None] * self._frequencies
-            angles = torch.cat((angles, angles), dim=-1)
-            dtype = self._norm.dtype
-            made = (angles.cos() * self._scaling, angles.sin() * self._scaling)
-            self._rotations = made[0].to(dtype), made[1].to(dtype)
-        cos, sin = (functional.embedding(positions, part) for part in self._rotations)
-        return cos[:, None], sin[:, None]
 
 
 def lean_decoder(module: Any) -> Llama | None:

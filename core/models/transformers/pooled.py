@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cdec.core.errors import ModelError
+from cdec.core.errors import ModelError, UsageError
 from cdec.core.models.context_tree import NONE, ContextTree
 from cdec.core.models.language_model import Contexts, Prompt
 from cdec.core.models.transformers.base import TransformersModel
@@ -28,10 +28,12 @@ from cdec.core.models.transformers.kv_pool import (
     PoolPass,
     RowBuffers,
 )
+from cdec.core.models.transformers.llama import FAMILY, Llama
 from cdec.core.models.transformers.prefixes import Piece, Rows
 from cdec.core.models.transformers.slot_table import SlotTable
 
 if TYPE_CHECKING:
+    from cdec.core.models.transformers.compiled import CompiledStep
     from cdec.core.models.warping import Warping
 
 
@@ -203,6 +205,7 @@ class PooledModel(TransformersModel):
             is_ragged=self._takes_ragged,
             device=self._device,
         )
+        self._compiled: CompiledStep | None = None
 
     def prefill(
         self,
@@ -268,8 +271,43 @@ class PooledModel(TransformersModel):
         tokens = self._tree.token[nodes].astype(np.int64)
         self._count(nodes, 1, 1)
         with self._undone_on_failure(uncached):
+            if self._compiled is not None:
+                return self._compiled_append(nodes, slots[:, None], tokens[:, None])
             logits = self._appended(nodes, slots[:, None], tokens[:, None], keep=1)
         return logits[:, 0].float()
+
+    def compile_steps(self, backend: str = "inductor") -> None:
+        """Run plain decoding steps compiled from now on: the same to rounding.
+
+        Args:
+            backend: Of torch.compile.
+
+        Raises:
+            UsageError: The module is no decoder of Llama's family on one device.
+        """
+        if not isinstance(self._module, Llama):
+            raise UsageError(
+                f"`compile` knows decoders of Llama's family ({', '.join(FAMILY)}) on one device, "
+                f"with the usual attention; the model is a {type(self._module).__name__}",
+                hint="Leave out `compile`.",
+            )
+        from cdec.core.models.transformers.compiled import CompiledStep
+
+        self._compiled = CompiledStep(self._module, backend)
+        self._rows.is_static = True
+
+    def _compiled_append(
+        self, heads: Contexts, slots: NDArray[np.int32], tokens: NDArray[np.int64]
+    ) -> Tensor:
+        """As ``_appended``, of one new column, by the compiled step."""
+        assert self._compiled is not None
+        layers, bias = self._rows.static()
+        positions = self._tensor(self._rows.lengths[:, None])
+        with torch.no_grad():
+            scores = self._compiled(self._tensor(tokens), positions, layers, bias, self._rows.past)
+        self._rows.append(heads, slots)
+        self._slots.touch(heads)
+        return scores.float()
 
     def _appended(
         self,

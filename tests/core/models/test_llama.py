@@ -6,11 +6,13 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
 
 from cdec.core import load_model
+from cdec.core.errors import ExtraMissingError, ModelError, UsageError
 from cdec.core.models.base import Budget
 from cdec.core.models.transformers.base import TransformersModel
 from cdec.core.models.transformers.llama import Llama, lean_decoder
@@ -160,3 +162,75 @@ def test_a_loaded_llama_runs_lean_and_a_wrapped_one_as_it_is(tmp_path: Any) -> N
     eager: Any = load_model(tmp_path, vocabulary=VOCABULARY, attn_implementation="eager")
     assert not isinstance(eager._module, Llama)
     assert model.fingerprint() == eager.fingerprint()
+
+
+def compiled_beside_plain(backend: Any, steps: int) -> float:
+    """Return by how much log probabilities of compiled steps differ from plain ones, at most.
+
+    Rows are of several lengths, leave, come twice, and outgrow their buffers.
+    """
+    models: list[Any] = [pooled(lean_decoder(module_of(*FAMILY["qwen3"]))) for _ in range(2)]
+    models[0].compile_steps(backend)
+    rng = np.random.default_rng(0)
+    prompts = [[2 + (i * k) % 50 for i in range(3 + 9 * k)] for k in range(6)]
+    contexts = [model.prefill(prompts) for model in models]
+    worst = 0.0
+    for step in range(steps):
+        found = [
+            torch.as_tensor(model.next_logprobs(rows))
+            for model, rows in zip(models, contexts, strict=True)
+        ]
+        worst = max(worst, float((found[0] - found[1]).abs().max()))
+        rows = np.arange(len(contexts[0]))
+        if step % 9 == 8 and len(rows) > 1:
+            rows = np.sort(rng.choice(rows, len(rows) - 1, replace=False))
+        if step == steps // 2:
+            rows = rows[[0, 0, 1, 1, 0]]
+        tokens = rng.integers(2, 50, len(rows))
+        contexts = [
+            model.advance(each[rows], tokens) for model, each in zip(models, contexts, strict=True)
+        ]
+    return worst
+
+
+def test_compiled_steps_are_those_of_the_module_and_compiled_few_times() -> None:
+    graphs = []
+
+    def backend(graph: Any, _: object) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    assert compiled_beside_plain(backend, 60) < 1e-4
+    assert 2 <= len(graphs) <= 6
+
+
+@pytest.mark.slow
+def test_steps_that_torch_compiles_are_those_of_the_module() -> None:
+    assert compiled_beside_plain("inductor", 20) < 1e-4
+
+
+def test_what_cannot_be_compiled_is_refused() -> None:
+    with pytest.raises(UsageError, match="Llama's family"):
+        load_model("embedded-draft", attn_implementation="sdpa", compile=True)
+    with pytest.raises(UsageError, match="key-value cache"):
+        load_model("embedded-draft", key_value_bytes=0, compile=True)
+
+
+def test_a_missing_compiler_is_told_before_the_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import cpp_builder, exc
+
+    def missing() -> str:
+        raise exc.InvalidCxxCompiler
+
+    monkeypatch.setattr(cpp_builder, "get_cpp_compiler", missing)
+    with pytest.raises(ExtraMissingError, match="needs a C\\+\\+ compiler"):
+        load_model("embedded-draft", compile=True)
+
+
+def test_a_compiler_that_fails_is_named() -> None:
+    def backend(graph: Any, _: object) -> Any:
+        raise RuntimeError("no compiler")
+
+    with pytest.raises(ModelError, match="cannot compile") as raised:
+        compiled_beside_plain(backend, 3)
+    assert "g++" in raised.value.hint
