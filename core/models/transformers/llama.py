@@ -110,7 +110,7 @@ class Llama(nn.Module):
         self.generation_config = generation_config
         self.identity: tuple[str, Mapping[str, Tensor]] = (type(self).__name__, _named(weights))
         matrix = weights["model.embed_tokens.weight"]
-        self.embedding = nn.Embedding(*matrix.shape, _weight=matrix)
+        self.embedding = nn.Embedding(matrix.shape[0], matrix.shape[1], _weight=matrix)
         self._head = weights.get("lm_head.weight", matrix)
         self._norm = weights["model.norm.weight"]
         self._layers = [_layer(weights, index) for index in range(config.num_hidden_layers)]
@@ -344,7 +344,7 @@ def _joined(weights: Mapping[str, Tensor], start: str, names: Sequence[str]) -> 
             continue
         whole = torch.cat([part.detach() for part in present])
         sizes = [len(part) for part in present]
-        for part, view in zip(present, whole.split(sizes), strict=True):
+        for part, view in zip(present, torch.split(whole, sizes), strict=True):
             part.data = view
         found.append(whole)
     weight, bias = found
