@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,12 +124,6 @@ AWKWARD: dict[str, tuple[str, list[str]]] = {
     ),
 }
 """Name -> Lark grammar and texts that lexers read differently."""
-
-JSON_TEXTS = [
-    json.dumps(value, indent=indent)
-    for value in ({"a": [1, -2.5e3, True, None]}, [], [[{}], "é\n\"'"], "x", 0)
-    for indent in (None, 1)
-]
 
 
 # --- Random grammars that nest to the left, to the right and in brackets, with members of any
