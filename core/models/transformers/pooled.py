@@ -178,6 +178,8 @@ def _row(
     return PlannedRow(path, length, len(path) + above)
 
 
+_PADDING = (1 << 16, 1 << 13)
+"""Columns of padding beside long rows that cost what a pass does, about: on a device, on a host."""
 _RELATIVE = ("t5", "mt5", "umt5")
 """Decoders that know distances only, so that rows of one pass may be padded on the left."""
 
@@ -195,17 +197,22 @@ class PooledModel(TransformersModel):
         super().__init__(module, *args, **options)
         kept = self.budget.prefix_cache_bytes
         self._pool = KeyValuePool(self.budget.key_value_bytes + kept)
-        self._slots = SlotTable(self._tree, self._pool, kept, lambda: self._rows.settle())
+        self._slots = SlotTable(self._tree, self._pool, kept, self._settle)
         self._has_positions = "position_ids" in self._accepts
         # Others count positions from the left of the padded row: their rows must agree in length.
         self._takes_ragged = self._has_positions or module.config.model_type in _RELATIVE
-        self._rows = RowBuffers(
-            self._pool,
-            self.budget.key_value_bytes // 4,
-            is_ragged=self._takes_ragged,
-            device=self._device,
+        self._short, self._long = (
+            RowBuffers(
+                self._pool,
+                self.budget.key_value_bytes // 4,
+                is_ragged=self._takes_ragged,
+                device=self._device,
+            )
+            for _ in range(2)
         )
+        self._rows = self._short
         self._compiled: CompiledStep | None = None
+        self._padding = _PADDING[self._device.type == "cpu"]
 
     def prefill(
         self,
@@ -232,13 +239,49 @@ class PooledModel(TransformersModel):
 
     def _forget(self, nodes: Contexts) -> None:
         super()._forget(nodes)
-        self._rows.forget(nodes)
+        self._short.forget(nodes)
+        self._long.forget(nodes)
         self._slots.release(nodes)
 
-    def _leave_rows(self) -> None:
+    def _settle(self) -> None:
         """Bring the pool up to date, before it is read or slots change hands."""
-        self._rows.settle()
+        self._short.settle()
+        self._long.settle()
+
+    def _leave_rows(self) -> None:
+        """Give up the rows in use, which begin anew from the pool."""
+        self._settle()
         self._rows.clear()
+
+    def _forward(self, nodes: Contexts) -> Tensor:
+        is_long = self._far_longer(nodes)
+        if is_long is None:
+            return super()._forward(nodes)
+        scores = torch.empty((len(nodes), self.vocabulary.width), device=self._device)
+        for rows, chosen in ((self._short, ~is_long), (self._long, is_long)):
+            self._rows = rows
+            try:
+                scores[self._tensor(np.flatnonzero(chosen))] = super()._forward(nodes[chosen])
+            finally:
+                self._rows = self._short
+        return scores
+
+    def _far_longer(self, nodes: Contexts) -> NDArray[np.bool_] | None:
+        """Say which contexts are so long that a pass of their own costs less than padding the rest.
+
+        Returns:
+            bool[n]; None where one pass is best.
+        """
+        if len(nodes) < 2:
+            return None
+        lengths, longest = self._lengths(nodes)
+        if len(nodes) * longest - int(lengths.sum()) < self._padding:
+            return None
+        ordered = np.sort(lengths)
+        counts = np.arange(1, len(nodes))
+        saved = counts * (longest - ordered[:-1])
+        best = int(saved.argmax())
+        return lengths > ordered[best] if saved[best] >= self._padding else None
 
     def _arranged(self, nodes: Contexts) -> Contexts:
         order = self._rows.arranged(self._tree.parent[nodes].astype(np.int64))
@@ -294,7 +337,7 @@ class PooledModel(TransformersModel):
         from cdec.core.models.transformers.compiled import CompiledStep
 
         self._compiled = CompiledStep(self._module, backend)
-        self._rows.is_static = True
+        self._short.is_static = self._long.is_static = True
 
     def _compiled_append(
         self, heads: Contexts, slots: NDArray[np.int32], tokens: NDArray[np.int64]

@@ -146,6 +146,25 @@ def test_batches_that_change_equal_plain_forward_passes_in_little_memory(
     Walks(causal(**SMALL, max_batch_rows=rows), seed).run(24)
 
 
+@pytest.mark.share(2)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bloom"])
+def test_long_rows_beside_short_ones_equal_plain_forward_passes(name: str, seed: int) -> None:
+    model = causal(name)
+    model._padding = 8
+    alone = []
+    forward = model._far_longer
+
+    def told(nodes: np.ndarray) -> Any:
+        found = forward(nodes)
+        alone.append(found is not None)
+        return found
+
+    model._far_longer = told  # type: ignore[method-assign]
+    Walks(model, seed).run(24)
+    assert any(alone) and not all(alone)
+
+
 def usages(model: CausalModel, roots: np.ndarray) -> list[tuple[int, int]]:
     return [(u.calls, u.tokens) for u in map(model.usage, roots.tolist())]
 
