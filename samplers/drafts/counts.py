@@ -303,6 +303,8 @@ def _fill(table: CountTable, rows: Any, path: Path) -> None:
                     raise ValueError(f"a count of {count!r}")
                 if not (-(1 << 63) <= number < 1 << 63 and END <= int(event) < 1 << 31):
                     raise ValueError(f"a number out of range at key {key}")
+            if sum(events.values()) >= 1 << 62:
+                raise ValueError(f"too many events after key {key}")
             # Often ones first: a rare one that comes late would take over more than it has.
             for event, count in sorted(events.items(), key=lambda item: -item[1]):
                 table.add(number, int(event), count)

@@ -310,6 +310,12 @@ GOOD = {"kind": "cdec counts", "version": 1, "vocabulary_hash": "h", "tables": {
         (json.dumps(GOOD | {"tables": {"a": {"1": {"2": True}}}}).encode(), "E_DATA"),
         (json.dumps(GOOD | {"tables": {"a": {"1": {"-2": 1}}}}).encode(), "E_DATA"),
         (json.dumps(GOOD | {"tables": {"a": {"x": {"2": 1}}}}).encode(), "E_DATA"),
+        (
+            json.dumps(
+                GOOD | {"tables": {"a": {"1": {str(i): (1 << 53) - 1 for i in range(513)}}}}
+            ).encode(),
+            "E_DATA",
+        ),
         (json.dumps(GOOD | {"tables": {"a": {str(1 << 63): {"2": 1}}}}).encode(), "E_DATA"),
     ],
 )
