@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
-from cdec.core import load_model
+from cdec.core import Vocabulary, load_model
 from cdec.data.assets import embedded_model_path
 from tests.shared import shared_folder
 from tools.benchmarks.decoding.engines import Cdec, Engine, Generate, LLGuidance, XGrammar
-from tools.benchmarks.decoding.workloads import Workloads, shared_model
+from tools.benchmarks.decoding.workloads import Workloads, prompts, shared_model
 from tools.benchmarks.report import machine, show
 from tools.benchmarks.setting import Setting, parser_of
 
@@ -48,7 +48,10 @@ class Bench:
         self.name = name
         self._path = path
         self.has_peers = name != "rwkv_tiny"
-        how = {"device": setting.device, "dtype": setting.dtype}
+        how: dict[str, Any] = {"device": setting.device, "dtype": setting.dtype}
+        if not self.has_peers:
+            # It reads bytes, and has no tokenizer.
+            how["vocabulary"] = Vocabulary([bytes([i]) for i in range(256)], eos_token_ids=[0])
         self.model = load_model(path, **how)
         # In the dtype of cdec's own: weights that are stored in half are slow on a processor.
         dtype = next(iter(self.model._module.parameters())).dtype  # type: ignore[attr-defined]
@@ -58,16 +61,17 @@ class Bench:
 
     def engines(self, name: str, batch: int) -> list[Engine]:
         """Return those that draw a workload, ``generate`` without a constraint first."""
-        workload = self.workloads.named[name](batch)
-        engines: list[Engine] = [Generate(self._module, self.model, batch)]
+        workload, asked = self.workloads.named[name](batch), prompts(batch)
+        texts: list[Any] = asked if self.has_peers else [list(text.encode()) for text in asked]
+        engines: list[Engine] = [Generate(self._module, self.model, texts)]
         if workload.schemas and self.has_peers:
             from transformers import AutoTokenizer
 
             tokenizer = AutoTokenizer.from_pretrained(self._path)
             width = self.model.vocabulary.width
             makers = [peer(tokenizer, width, workload.schemas) for peer in PEERS]
-            engines += [Generate(self._module, self.model, batch, make) for make in makers]
-        return [*engines, Cdec(self.model, workload, batch)]
+            engines += [Generate(self._module, self.model, texts, make) for make in makers]
+        return [*engines, Cdec(self.model, workload, texts)]
 
 
 def rows(bench: Bench, name: str, batch: int, arguments: argparse.Namespace) -> Iterator[list[Any]]:

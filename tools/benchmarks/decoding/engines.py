@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from cdec.core import CdecError, LanguageModel
+from cdec.core.models.language_model import Prompt
 from cdec.samplers import SAMPLERS, Request
-from tools.benchmarks.decoding.workloads import Workload, prompts
+from tools.benchmarks.decoding.workloads import Workload
 
 
 class Engine(ABC):
@@ -30,7 +31,7 @@ class Cdec(Engine):
 
     Args:
         model: As ``load_model`` returns it.
-        workload: What is drawn. batch: Prompts.
+        workload: What is drawn. prompts: One a text.
 
     Attributes:
         outside: Seconds of the last draw that were not spent in the module.
@@ -39,10 +40,10 @@ class Cdec(Engine):
 
     name = "cdec"
 
-    def __init__(self, model: LanguageModel, workload: Workload, batch: int) -> None:
+    def __init__(self, model: LanguageModel, workload: Workload, prompts: Sequence[Prompt]) -> None:
         self._model = model
         self._workload = workload
-        self._prompts = prompts(batch)
+        self._prompts = prompts
         self._sampler = SAMPLERS[workload.method]()
         self._stopwatch = _Stopwatch(model)
 
@@ -66,19 +67,19 @@ class Generate(Engine):
 
     Args:
         module: Of transformers. model: cdec's, which encodes the prompts.
-        batch: Prompts. processor: Makes a logits processor for one draw; None for none.
+        prompts: One a text. processor: Makes a logits processor for one draw; None for none.
         name: Of the row.
     """
 
     def __init__(
-        self, module: Any, model: LanguageModel, batch: int, processor: Any = None
+        self, module: Any, model: LanguageModel, prompts: Sequence[Prompt], processor: Any = None
     ) -> None:
         self.name = "generate" if processor is None else f"generate + {processor.name}"
         self._module = module
         self._processor = processor
         self._ends = list(model.vocabulary.eos_token_ids)
-        rows = [model.encode_prompt(prompt) for prompt in prompts(batch)]
-        width = max(map(len, rows))
+        rows = [model.encode_prompt(prompt) for prompt in prompts]
+        batch, width = len(rows), max(map(len, rows))
         device = next(module.parameters()).device
         self._ids = torch.full((batch, width), self._ends[0])
         self._mask = torch.zeros((batch, width), dtype=torch.int64)
