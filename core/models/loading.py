@@ -368,9 +368,11 @@ def wrap_module(
         )
     pooled = _pooled(module) if budget.key_value_bytes else None
     if pooled is None:
-        from cdec.core.models.transformers.base import FullForwardModel
+        from cdec.core.models.transformers.base import FullForwardModel, RecurrentModel
 
-        return FullForwardModel(module, vocabulary, prompts, **options)
+        keeps = budget.key_value_bytes and module.config.model_type == "rwkv"
+        kind = RecurrentModel if keeps else FullForwardModel
+        return kind(module, vocabulary, prompts, **options)
     return pooled(module, vocabulary, prompts, **options)
 
 

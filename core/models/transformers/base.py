@@ -1,7 +1,8 @@
 """Language models of the transformers library: their base, and those without a key-value cache.
 
 Recurrent and hybrid models (RWKV, Mamba and their kin) carry a state that can be neither cut nor
-shared by position, so every prefix is computed whole. Imports torch: import it lazily.
+shared by position, so prefixes are computed whole; RWKV's go on from the states of the last passes.
+Imports torch: import it lazily.
 """
 
 from __future__ import annotations
@@ -219,6 +220,78 @@ class FullForwardModel(TransformersModel):
         self._count(np.array(heads, np.int64), 1, [len(row) for row in rows])
         batch = np.array([row_of[node] for node in nodes.tolist()], np.int64)
         return rows, batch, self._positions(nodes)
+
+
+class RecurrentModel(FullForwardModel):
+    """A recurrent model whose module takes and returns the states behind its rows (RWKV).
+
+    The states of the last two passes are kept, so a step behind their contexts costs O(1) a token.
+    What goes on from other contexts is read from its beginning.
+
+    subtle: of one new token each, transformers' RWKV mixes the rows of a batch (it adds [n, h] to
+    [n, 1, h]). So several rows read their last two tokens, behind the states before these.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._passes: list[tuple[Contexts, list[Tensor]]] = []
+
+    def _forget(self, nodes: Contexts) -> None:
+        super()._forget(nodes)
+        if any(np.isin(heads, nodes).any() for heads, _ in self._passes):
+            self._passes = []
+
+    def _evaluate_chunk(self, nodes: Contexts) -> Tensor:
+        parent = self._tree.parent
+        path = [nodes, parent[nodes].astype(np.int64)]
+        if np.isin(path[1], nodes).any():
+            # A run and its prefixes: a row gives the scores of all of them, and no states.
+            return super()._evaluate_chunk(nodes)
+        if len(nodes) > 1:
+            path.append(np.where(path[1] == NONE, NONE, parent[path[1]]).astype(np.int64))
+        held = self._states_of(path.pop(), len(path))
+        if held is None:
+            logits, states = self._read(nodes)
+        else:
+            tokens = self._tree.token[np.stack(path[::-1], axis=1)].astype(np.int64)
+            self._count(nodes, 1, tokens.shape[1])
+            logits, states = self._advanced(self._tensor(tokens), held)
+        self._passes = [*self._passes[-1:], (nodes, states)]
+        return logits
+
+    def _states_of(self, nodes: Contexts, back: int) -> list[Tensor] | None:
+        """Return copies of the states of nodes in the last pass but ``back - 1``, if all are."""
+        if len(self._passes) < back:
+            return None
+        heads, states = self._passes[-back]
+        rows = np.searchsorted(heads, nodes).clip(max=len(heads) - 1)
+        if not (heads[rows] == nodes).all():
+            return None
+        return [part.index_select(0, self._tensor(rows)) for part in states]
+
+    def _read(self, nodes: Contexts) -> tuple[Tensor, list[Tensor]]:
+        """Read whole prefixes; return the scores after them, and their states, ``nodes`` first."""
+        whole = [self.whole_tokens(node) for node in nodes.tolist()]
+        lengths = np.array([len(tokens) for tokens in whole], np.int64)
+        self._count(nodes, 1, lengths)
+        order, parts = [], []
+        # subtle: rows of one pass must agree in length, or a state would hold padding.
+        for length in np.unique(lengths).tolist():
+            mine = np.flatnonzero(lengths == length)
+            tokens = np.array([whole[i] for i in mine.tolist()], np.int64)
+            order.append(mine)
+            parts.append(self._advanced(self._tensor(tokens), None))
+        back = self._tensor(np.argsort(np.concatenate(order)))
+        states = [
+            torch.cat(part)[back] for part in zip(*(found[1] for found in parts), strict=True)
+        ]
+        return torch.cat([found[0] for found in parts])[back], states
+
+    def _advanced(self, tokens: Tensor, states: list[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+        """Run the module over int64[n, Q] tokens; ``states`` is written. Return scores [n, V]."""
+        with torch.no_grad():
+            output = self._module(input_ids=tokens, state=states, use_cache=True, return_dict=True)
+        return output.logits[:, -1].to(self._device).float(), output.state
 
 
 def _add_tensor(digest: Any, name: str, tensor: Any) -> None:

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from cdec.core.models.base import Budget
+from cdec.core.models.loading import wrap_module
 from cdec.core.models.transformers.architectures import CausalModel
+from cdec.core.models.transformers.base import RecurrentModel, TransformersModel
 from cdec.core.models.transformers.pooled import PlannedRow, group_rows
 from tests.core.models.tiny_models import VOCABULARY, plain_encoder, plain_logprobs, tiny_module
 from tests.laws.rounding import tolerance
@@ -36,7 +38,7 @@ class Walks:
         seed: Of the changes.
     """
 
-    def __init__(self, model: CausalModel, seed: int) -> None:
+    def __init__(self, model: TransformersModel, seed: int) -> None:
         self.model = model
         self.rng = np.random.default_rng(seed)
         self.roots: list[int] = []
@@ -126,7 +128,8 @@ class Walks:
             if number % 3:
                 self.append(int(self.rng.integers(1, 5)))
         self.model.release(self.roots)
-        assert self.model._pool.used == 0
+        if isinstance(self.model, CausalModel):
+            assert self.model._pool.used == 0
         assert self.model.tree.live == 0
 
 
@@ -144,6 +147,30 @@ def test_batches_that_change_equal_plain_forward_passes_in_little_memory(
     rows: int, seed: int
 ) -> None:
     Walks(causal(**SMALL, max_batch_rows=rows), seed).run(24)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_states_of_a_recurrent_model_equal_plain_forward_passes(seed: int) -> None:
+    module = tiny_module("rwkv")
+    model = wrap_module(module, VOCABULARY)
+    assert isinstance(model, RecurrentModel)
+    Walks(model, seed).run(24)
+
+
+def test_a_step_of_a_recurrent_model_reads_one_token_or_two() -> None:
+    model: Any = wrap_module(tiny_module("rwkv"), VOCABULARY)
+    rows = model.prefill([[5, 6, 7], [8, 9], [4, 4, 4]])
+    roots, read = rows, []
+    for tokens in ([2, 3, 4], [5, 6, 7], [8, 9, 10]):
+        model.evaluate(rows)
+        read.append([model.usage(int(root)).tokens for root in roots])
+        rows = model.advance(rows, tokens)
+    # Whole prompts, whole prefixes once more (there are no states before those), then two tokens.
+    assert read == [[3, 2, 3], [3 + 4, 2 + 3, 3 + 4], [7 + 2, 5 + 2, 7 + 2]]
+    for count in (1, 2):
+        model.evaluate(rows[:1])
+        assert model.usage(int(roots[0])).tokens == 9 + count
+        rows = model.advance(rows, [3, 3, 3])
 
 
 @pytest.mark.share(2)

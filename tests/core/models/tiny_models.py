@@ -43,6 +43,15 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "opt": ("OPTConfig", {**_COMMON, "ffn_dim": 64, "word_embed_proj_dim": 32}),
     "bloom": ("BloomConfig", {"vocab_size": WIDTH, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
     "mamba": ("MambaConfig", {"vocab_size": WIDTH, "hidden_size": 32, "num_hidden_layers": 2}),
+    "rwkv": (
+        "RwkvConfig",
+        {
+            "vocab_size": WIDTH,
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "attention_hidden_size": 32,
+        },
+    ),
     "bart": (
         "BartConfig",
         {
