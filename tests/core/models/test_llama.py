@@ -150,6 +150,8 @@ def test_weights_are_held_once() -> None:
     lean = lean_decoder(module)
     assert lean is not None
     assert sum(part.nbytes for part in lean.parameters()) == held
+    assert not lean.training
+    assert not any(part.requires_grad for part in lean.parameters())
     ours = {part.untyped_storage().data_ptr() for part in lean.parameters()}
     assert {part.untyped_storage().data_ptr() for part in module.parameters()} == ours
 
