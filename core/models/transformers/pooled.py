@@ -197,7 +197,7 @@ class PooledModel(TransformersModel):
         super().__init__(module, *args, **options)
         kept = self.budget.prefix_cache_bytes
         self._pool = KeyValuePool(self.budget.key_value_bytes + kept)
-        self._slots = SlotTable(self._tree, self._pool, kept, self._settle)
+        self._slots = SlotTable(self._tree, self._pool, kept, self._before_eviction)
         self._has_positions = "position_ids" in self._accepts
         # Others count positions from the left of the padded row: their rows must agree in length.
         self._takes_ragged = self._has_positions or module.config.model_type in _RELATIVE
@@ -247,6 +247,16 @@ class PooledModel(TransformersModel):
         """Bring the pool up to date, before it is read or slots change hands."""
         self._short.settle()
         self._long.settle()
+
+    def _before_eviction(self) -> None:
+        """Bring the pool up to date, and give up the rows that nothing keeps from being evicted.
+
+        subtle: rows in use end with parents of what is evaluated. A child of an evicted one would
+        be linked to no slot.
+        """
+        self._settle()
+        idle = self._long if self._rows is self._short else self._short
+        idle.clear()
 
     def _leave_rows(self) -> None:
         """Give up the rows in use, which begin anew from the pool."""

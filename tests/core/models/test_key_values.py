@@ -175,9 +175,13 @@ def test_a_step_of_a_recurrent_model_reads_one_token_or_two() -> None:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("name", ["llama", "gpt2", "bloom"])
-def test_long_rows_beside_short_ones_equal_plain_forward_passes(name: str, seed: int) -> None:
-    model = causal(name)
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("llama", {}), ("gpt2", {}), ("bloom", {}), ("llama", SMALL)]
+)
+def test_long_rows_beside_short_ones_equal_plain_forward_passes(
+    name: str, sizes: dict[str, int], seed: int
+) -> None:
+    model = causal(name, **sizes)
     model._padding = 8
     alone = []
     forward = model._far_longer

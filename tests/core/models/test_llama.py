@@ -17,7 +17,7 @@ from cdec.core.models.base import Budget
 from cdec.core.models.transformers.base import TransformersModel
 from cdec.core.models.transformers.llama import Llama, lean_decoder
 from cdec.core.models.transformers.pooled import PooledModel
-from tests.core.models.tiny_models import VOCABULARY, WIDTH, plain_encoder
+from tests.core.models.tiny_models import VOCABULARY, WIDTH, plain_encoder, plain_logprobs
 
 _COMMON: dict[str, Any] = {
     "vocab_size": WIDTH,
@@ -78,12 +78,12 @@ def module_of(kind: str, options: dict[str, Any], **how: Any) -> Any:
     return module.eval().requires_grad_(False)
 
 
-def pooled(module: Any) -> TransformersModel:
-    """Return the model that runs a module over the pool."""
+def pooled(module: Any, **sizes: int) -> TransformersModel:
+    """Return the model that runs a module over the pool; sizes as of ``Budget``."""
     from cdec.core.models.transformers.architectures import CausalModel
 
     kind = PooledModel if isinstance(module, Llama) else CausalModel
-    return kind(module, VOCABULARY, plain_encoder(600), context_length=600, budget=Budget())
+    return kind(module, VOCABULARY, plain_encoder(600), context_length=600, budget=Budget(**sizes))
 
 
 @pytest.mark.parametrize("name", FAMILY)
@@ -107,6 +107,24 @@ def test_a_lean_decoder_gives_the_scores_of_its_module(name: str) -> None:
         found.append(torch.stack([torch.as_tensor(each) for each in scores]))
     torch.testing.assert_close(*found, atol=2e-4, rtol=0)
     assert ours.fingerprint() == print_before
+
+
+def test_short_rows_whose_keys_a_long_one_evicted_are_read_anew() -> None:
+    module = module_of(*FAMILY["llama"])
+    # Room for 400 tokens: the long prompt leaves the others some twenty.
+    model: Any = pooled(module, key_value_bytes=400 * 384, cache_bytes=4000)
+    model._padding = 8
+    rng = np.random.default_rng(1)
+    long = [2 + (i * 7) % 50 for i in range(372)]
+    rows = model.prefill([[5, 6, 7, 8, 9, 10], [11, 12, 13, 14], long])
+    for step in range(30):
+        for row, context in zip(model.next_logprobs(rows), rows.tolist(), strict=True):
+            expected = plain_logprobs(module, model.whole_tokens(context))[-1]
+            torch.testing.assert_close(row, expected, atol=2e-4, rtol=0)
+        if step >= 11 and step % 3 == 0:
+            # Another prompt takes the buffers: those of these rows come from the pool again.
+            model.next_logprobs(model.prefill([[3, 3, 4]]))
+        rows = model.advance(rows, rng.integers(2, 50, 3))
 
 
 @pytest.mark.parametrize("name", REFUSED)
