@@ -7,7 +7,7 @@ goes as far as it agrees, and its next event is one of an ordinary step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +61,7 @@ class Chains:
         events = [proposal.events[i] for proposal, i in zip(ahead.levels, at, strict=True)]
         kinds = [proposal.kinds[i] for proposal, i in zip(ahead.levels, at, strict=True)]
         return cls(
-            every=_joined([start, *ahead.reached]),
+            every=start.joined(*ahead.reached),
             place=place,
             rows=place[walk, level],
             walk=walk,
@@ -177,16 +177,3 @@ def _next(ahead: Ahead, went: NDArray[np.int64]) -> Proposal:
     return Proposal(
         walks[order], events[order], kinds[order], nowhere, np.zeros((0, 1)), np.zeros(0)
     )
-
-
-def _joined(parts: list[Frontier]) -> Frontier:
-    """Return the walks of several frontiers of one batch, one after the other."""
-    batch = parts[0].batch
-    columns = {
-        column.name: np.concatenate([getattr(part, column.name) for part in parts])
-        for column in fields(Frontier)
-        if column.name not in ("batch", "state", "deepest")
-    }
-    states = np.concatenate([batch.to_host(part.state) for part in parts])
-    deepest = max(part.deepest for part in parts)
-    return Frontier(batch=batch, state=batch.index(states), deepest=deepest, **columns)

@@ -276,18 +276,16 @@ class Rollout:
 
     def at(self, rows: NDArray[np.int64], index: NDArray[np.int64]) -> Frontier:
         """Return walks ``rows`` (int64[n]) after ``index`` (int64[n]) events, all of them open."""
-        parts, places = [], []
+        parts: list[Frontier] = []
+        places = []
         for number in np.unique(index).tolist():
             mine = np.flatnonzero(index == number)
             known, walks = self.levels[number]
             parts.append(walks.take(np.searchsorted(known, rows[mine])))
             places.append(mine)
-        joined = parts[0] if parts else self.levels[0][1].take(rows)
-        for part in parts[1:]:
-            joined = joined.joined(part)
         if len(parts) < 2:
-            return joined
-        return joined.take(np.argsort(np.concatenate(places)))
+            return parts[0] if parts else self.levels[0][1].take(rows)
+        return parts[0].joined(*parts[1:]).take(np.argsort(np.concatenate(places)))
 
 
 def roll_out(model: Greedy, start: Frontier, depth: int) -> Rollout:

@@ -113,17 +113,17 @@ class Frontier:
         group = distinct(self.context, self.request, self.draw)
         return self if group is None else self.take(group.first)
 
-    def joined(self, other: Frontier) -> Frontier:
-        """Return these walks and those of ``other``, of the same batch."""
-        batch = self.batch
-        states = [batch.to_host(part.state) for part in (self, other)]
+    def joined(self, *others: Frontier) -> Frontier:
+        """Return these walks and those of ``others``, of the same batch, one after the other."""
+        batch, parts = self.batch, (self, *others)
         columns = {
-            column.name: np.concatenate([getattr(self, column.name), getattr(other, column.name)])
+            column.name: np.concatenate([getattr(part, column.name) for part in parts])
             for column in fields(self)
             if column.name not in ("batch", "state", "deepest")
         }
-        columns["deepest"] = max(self.deepest, other.deepest)
-        return Frontier(batch=batch, state=batch.index(np.concatenate(states)), **columns)
+        states = np.concatenate([batch.to_host(part.state) for part in parts])
+        deepest = max(part.deepest for part in parts)
+        return Frontier(batch=batch, state=batch.index(states), deepest=deepest, **columns)
 
     def advance(
         self, rows: NDArray[np.int64] | None, tokens: NDArray[np.int64], log_p: NDArray[np.float64]
