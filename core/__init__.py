@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cdec.core.errors import CdecError as CdecError
     from cdec.core.mask import allocate_mask as allocate_mask
     from cdec.core.mask import apply_mask as apply_mask
+    from cdec.core.models.language_model import Chat as Chat
     from cdec.core.models.language_model import LanguageModel as LanguageModel
     from cdec.core.models.loading import load_model as load_model
     from cdec.core.models.tabular import TabularModel as TabularModel
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CdecError",
+    "Chat",
     "Constraint",
     "FreeText",
     "LanguageModel",
@@ -48,6 +50,7 @@ __getattr__ = exports(
         "Constraint": "constraint",
         "Session": "constraint",
         "CdecError": "errors",
+        "Chat": "models.language_model",
         "FreeText": "combine.free_text",
         "load_model": "models.loading",
         "allocate_mask": "mask",

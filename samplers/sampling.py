@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from cdec.core.constraint_source import Held, made_for
 from cdec.core.errors import CdecError, DuplicateIdError, UsageError, wrong_type
+from cdec.core.models.language_model import Chat
 from cdec.core.models.tabular import checked_token_ids
 from cdec.core.seeds import content_id
 from cdec.samplers.method import Method
@@ -251,7 +252,8 @@ def _content(prompt: Prompt, vocabulary: Vocabulary) -> object:
     if isinstance(prompt, str):
         return prompt
     if any(isinstance(part, Mapping) for part in prompt):
-        return {"messages": list(prompt)}
+        told = {"arguments": dict(prompt.arguments)} if isinstance(prompt, Chat) else {}
+        return {"messages": list(prompt), **told}
     token_ids = checked_token_ids(prompt, vocabulary.width)
     text = vocabulary.prompt_text(token_ids)
     return token_ids if text is None else text

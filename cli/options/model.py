@@ -59,6 +59,14 @@ class ModelOptions:
         shared.PROMPTS,
     )
     raw: bool = option(False, "Leave all prompts that are texts as they are typed.", shared.PROMPTS)
+    template_args: str | None = option(
+        None,
+        "What the chat template is told beside messages, as an object of JSON, such as "
+        "'{\"enable_thinking\": false}'; a record's `chat_template_kwargs` go before.",
+        shared.PROMPTS,
+        metavar="JSON",
+        decides=True,
+    )
     model: str | None = shared.model_option()
     revision: str | None = shared.revision_option()
     device: str = option("cpu", "cpu, cuda, cuda:1 or auto.", shared.MODEL, common=True)

@@ -198,7 +198,13 @@ class ScorePrompts:
             given = record.id if record.id is not None else f"line {record.line}"
             messages, prefill = without_prefill(record.messages)
             return PromptRecord(
-                given, record.line, record.prompt, messages, prefill=record.prefill or prefill
+                given,
+                record.line,
+                record.prompt,
+                messages,
+                tools=record.tools,
+                chat_template_kwargs=record.chat_template_kwargs,
+                prefill=record.prefill or prefill,
             )
         if self.by_id is not None and record.id is not None:
             found = self.by_id.get(id_key(record.id))

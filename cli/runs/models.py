@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.options.shared import require_utf8
 from cdec.cli.runs.tokenizer import named_by, named_model
-from cdec.core.errors import UsageError
+from cdec.core.errors import FieldError, UsageError
 from cdec.core.lazy import uncollected
 from cdec.core.tokens.locations import is_shipped
 
@@ -45,6 +47,34 @@ def open_timed(options: ModelOptions, clock: RunClock) -> LanguageModel:
     return timed(model, clock)
 
 
+def parse_template_args(text: str | None) -> dict[str, Any] | None:
+    """Return what ``--template-args`` tells chat templates; None for nothing.
+
+    Raises:
+        UsageError: It is no object of JSON, or has what no template is told.
+    """
+    if text is None:
+        return None
+    from cdec.core.models.chat_templates import require_arguments
+
+    try:
+        value = json.loads(require_utf8(text, "--template-args"))
+    except ValueError as error:
+        raise UsageError(
+            f"--template-args is no JSON: {error}",
+            hint="write for example --template-args '{\"enable_thinking\": false}'",
+        ) from error
+    if not isinstance(value, dict):
+        raise UsageError(
+            "--template-args is no object", hint="write names and values between braces"
+        )
+    try:
+        require_arguments(value, "--template-args")
+    except FieldError as error:
+        raise UsageError(error.message, hint=error.hint) from None
+    return value
+
+
 _OF_LOADING = (
     *("device", "dtype", "device_map", "attn_implementation", "revision"),
     *("trust_remote_code", "allow_pickle", "quantization", "allow_special", "compile"),
@@ -55,7 +85,8 @@ def load_keywords(options: ModelOptions) -> dict[str, Any]:
     """Return the keywords of ``load_model`` beside the name."""
     chat = True if options.chat else False if options.raw else None
     given = {name: getattr(options, name) for name in _OF_LOADING}
-    return {**given, "chat": chat, "prefix_cache_bytes": options.prefix_cache << 20}
+    told = {"template_args": parse_template_args(options.template_args)}
+    return {**given, **told, "chat": chat, "prefix_cache_bytes": options.prefix_cache << 20}
 
 
 def refuse_revision(name: str | None, typed: frozenset[str], *, field: str = "revision") -> None:

@@ -21,7 +21,12 @@ from cdec.cli.runs.constraints import (
 from cdec.cli.runs.draft import Draft
 from cdec.cli.runs.inputs import Prompts, check_prompts
 from cdec.cli.runs.method import ChosenMethod, fields_of_reward, refuse_code
-from cdec.cli.runs.models import check_warping, load_keywords, refuse_revision
+from cdec.cli.runs.models import (
+    check_warping,
+    load_keywords,
+    parse_template_args,
+    refuse_revision,
+)
 from cdec.cli.runs.output import check_form, check_trace, checked_tree, for_tree, refuse_output
 from cdec.cli.runs.streaming import check_stream
 from cdec.cli.runs.tokenizer import named_model
@@ -246,6 +251,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     """Refuse values out of range and options that contradict each other."""
     check_warping(options.warping, instead=_greedily(options.choice.method, options.methods.given))
     refuse_revision(options.loading.model, typed)
+    parse_template_args(options.loading.template_args)
     if options.writing.resume and options.writing.force:
         raise UsageError("--resume continues a file, --force replaces it", hint="give one of them")
     if options.writing.resume and options.writing.output is None:

@@ -24,12 +24,57 @@ MAX_SECONDS = 5.0
 _READER = "cdec.core.models.chat_templates"
 
 
-def rendered_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
+RESERVED = frozenset(
+    {
+        *("messages", "conversation", "conversations", "tokenize", "add_generation_prompt"),
+        *("continue_final_message", "return_assistant_tokens_mask", "sanitize_control_tokens"),
+        *("padding", "truncation", "max_length", "return_tensors", "return_dict"),
+        *("tokenizer_kwargs", "chat_template", "self", "bos_token", "eos_token", "pad_token"),
+        *("unk_token", "sep_token", "cls_token", "mask_token", "additional_special_tokens"),
+    }
+)
+"""Names that say how a chat is rendered and encoded, and are no arguments of its template."""
+
+
+def require_arguments(arguments: Mapping[str, Any], field: str) -> None:
+    """Refuse arguments of a chat template that are none.
+
+    Args:
+        arguments: By name.
+        field: Where they stand, for messages.
+
+    Raises:
+        FieldError: A name that is reserved, or tools that are no list of objects.
+    """
+    for name in arguments:
+        if name in RESERVED:
+            raise FieldError(
+                f"{field} has {name!r}, which is no argument of a chat template",
+                hint="leave it out: the template is the tokenizer's, and an answer follows the "
+                "messages",
+                field=field,
+            )
+    for name in ("tools", "documents"):
+        value = arguments.get(name)
+        if value is not None and not (
+            isinstance(value, list) and all(isinstance(each, Mapping) for each in value)
+        ):
+            raise FieldError(
+                f"{field} has {name!r}, which are no list of objects",
+                hint=f"give {name} as a list, or leave them out",
+                field=field,
+            )
+
+
+def rendered_chat(
+    tokenizer: Any, messages: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]
+) -> str:
     """Return chat messages as the tokenizer's template writes them, up to the answer's beginning.
 
     Args:
         tokenizer: Of transformers, with a chat template.
         messages: With ``role`` and ``content``.
+        arguments: What the template is told beside them, by name.
 
     Raises:
         FieldError: The template refused them.
@@ -41,13 +86,15 @@ def rendered_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
     if tokenizer.chat_template in _shipped().values() or _is_own_renderer(tokenizer):
         try:
             said = tokenizer.apply_chat_template(
-                list(messages), tokenize=False, add_generation_prompt=True
+                list(messages), tokenize=False, add_generation_prompt=True, **arguments
             )
         except Exception as error:  # a template is a program: it may raise anything
             raise _refused(error) from error
         return str(said)
-    parts = ("template", _template_of(tokenizer), json.dumps(tokenizer.special_tokens_map))
-    said = _asked(parts, json.dumps(messages, default=str), "the chat template")
+    source = _template_of(tokenizer, arguments.get("tools"))
+    parts = ("template", source, json.dumps(tokenizer.special_tokens_map))
+    given = {"messages": list(messages), "arguments": arguments}
+    said = _asked(parts, json.dumps(given, default=str), "the chat template")
     if "refused" in said:
         raise _refused(said["refused"])
     return str(said["rendered"])
@@ -88,10 +135,10 @@ def _is_own_renderer(tokenizer: Any) -> bool:
     return type(tokenizer).apply_chat_template is not common
 
 
-def _template_of(tokenizer: Any) -> str:
-    """Return the source of the template for conversations without tools."""
+def _template_of(tokenizer: Any, tools: Any) -> str:
+    """Return the source of the template for conversations with these tools; None for none."""
     try:
-        return str(tokenizer.get_chat_template())
+        return str(tokenizer.get_chat_template(tools=tools))
     except ValueError as error:  # several templates, none of them the default
         raise _refused(error) from error
 
@@ -117,8 +164,8 @@ def parser_of(kind: str, source: str, special: str) -> Parse:
         special: JSON object of the special tokens that a template may name.
 
     Returns:
-        For a template, of a JSON array of messages: ``rendered``, or ``refused`` and why. For a
-        pattern, of a JSON string: whether it matches the whole.
+        For a template, of a JSON object of ``messages`` and ``arguments``: ``rendered``, or
+        ``refused`` and why. For a pattern, of a JSON string: whether it matches the whole.
     """
     if kind == "pattern":
         pattern = re.compile(source)
@@ -128,16 +175,17 @@ def parser_of(kind: str, source: str, special: str) -> Parse:
     tokens = json.loads(special)
 
     def render(text: str, deadline: float) -> dict[str, str]:
+        given = json.loads(text)
         messages = [
             {key: value for key, value in message.items() if value is not None}
-            for message in json.loads(text)
+            for message in given["messages"]
         ]
         try:
             rendered, _ = render_jinja_template(
                 conversations=[messages],
                 chat_template=source,
                 add_generation_prompt=True,
-                **tokens,
+                **{**tokens, **given["arguments"]},
             )
         except MemoryError:
             raise

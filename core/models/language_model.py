@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,8 +30,36 @@ if TYPE_CHECKING:
 
 Contexts: TypeAlias = NDArray[np.int64]
 """int64[n] ids of nodes in a model's prefix tree."""
+
+
+@dataclass(frozen=True)
+class Chat(Sequence[Mapping[str, Any]]):
+    """Chat messages, and what their template is told beside them.
+
+    Attributes:
+        messages: With ``role`` and ``content``.
+        arguments: Values by the names that the template reads them by, ``enable_thinking`` say;
+            they replace those of the model. ``tools`` are definitions of functions.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    arguments: Mapping[str, Any]
+
+    @overload
+    def __getitem__(self, at: int) -> Mapping[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Mapping[str, Any]]: ...
+    def __getitem__(self, at: int | slice) -> Any:
+        """Return a message, or some of them."""
+        return self.messages[at]
+
+    def __len__(self) -> int:
+        """Return how many messages there are."""
+        return len(self.messages)
+
+
 Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
-"""A text, token ids, or chat messages (``role`` and ``content``)."""
+"""A text, token ids, or chat messages (``role`` and ``content``), a ``Chat`` among them."""
 PromptForm: TypeAlias = Literal["text", "questions", "chat"]
 """A text stays a text; goes into the chat template if it is a bare question; or in any case."""
 Watch: TypeAlias = Callable[[Contexts], AbstractContextManager[None]]

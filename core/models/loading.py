@@ -40,6 +40,7 @@ def load_model(
     vocabulary: Vocabulary | None = None,
     allow_special: bool = False,
     chat: bool | None = None,
+    template_args: Mapping[str, Any] | None = None,
     max_batch_rows: int = _USUAL.max_batch_rows,
     max_batch_tokens: int = _USUAL.max_batch_tokens,
     cache_bytes: int = _USUAL.cache_bytes,
@@ -71,6 +72,8 @@ def load_model(
         allow_special: Let special tokens that are spelled out in prompts be special.
         chat: Whether prompts that are texts go into the tokenizer's chat template; None: those that
             the tokenizer itself says (of the embedded models: bare questions), else none.
+        template_args: What the chat template is told beside messages, by the names that it reads:
+            ``{"enable_thinking": False}``. Prompts that are a ``Chat`` replace them.
         max_batch_rows: Sequences a forward pass.
         max_batch_tokens: New tokens a forward pass, padding included.
         cache_bytes: Bytes of next-token distributions kept.
@@ -99,7 +102,8 @@ def load_model(
     budget = Budget(max_batch_rows, max_batch_tokens, *kept)
     name, device = str(name_or_path), resolve_device(device)
     given_dtype = resolve_dtype(dtype, device, device_map)
-    options = {"allow_special": allow_special, "chat": chat, "budget": budget}
+    options: dict[str, Any] = {"allow_special": allow_special, "chat": chat, "budget": budget}
+    options["arguments"] = template_args
     how = (device_map, attn_implementation, quantization, tokenizer)
     if is_shipped(named(located(name))) and all(option is None for option in how):
         model = _load_shipped(name, device, given_dtype, vocabulary, options)
@@ -324,6 +328,7 @@ def wrap_module(
     *,
     allow_special: bool = False,
     chat: bool | None = None,
+    arguments: Mapping[str, Any] | None = None,
     first_tokens: Sequence[int] | None = None,
     budget: Budget = _USUAL,
 ) -> LanguageModel:
@@ -339,6 +344,7 @@ def wrap_module(
         tokenizer: Of prompts that are texts or messages; None: prompts are token ids, or texts if
             the vocabulary encodes.
         allow_special, chat: As in ``load_model``.
+        arguments: Of the chat template, as ``template_args`` there.
         budget: What it may compute at once, and keep.
         first_tokens: What the texts of an encoder-decoder model begin after; None: the start token
             and the forced first one that its generation config names.
@@ -359,6 +365,7 @@ def wrap_module(
         allow_special=allow_special,
         chat=chat,
     )
+    prompts.tell(arguments or {})
     options: dict[str, Any] = {"context_length": length, "budget": budget}
     if is_pair:
         from cdec.core.models.transformers.architectures import EncoderDecoderModel

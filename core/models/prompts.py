@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import (
@@ -37,7 +38,8 @@ from cdec.core.errors import (
     ModelError,
     UsageError,
 )
-from cdec.core.models.chat_templates import is_question, rendered_chat
+from cdec.core.models.chat_templates import is_question, rendered_chat, require_arguments
+from cdec.core.models.language_model import Chat
 from cdec.core.models.tabular import checked_token_ids
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class PromptEncoder:
 
     Attributes:
         form: What becomes of texts.
+        arguments: What the chat template is told beside messages, by name.
 
     Raises:
         ChatTemplateMissingError: ``chat``, and no template.
@@ -77,6 +80,7 @@ class PromptEncoder:
         chat: bool | None = None,
     ) -> None:
         self._room = room
+        self.arguments: Mapping[str, Any] = {}
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
         self._context_length = context_length
@@ -97,6 +101,18 @@ class PromptEncoder:
     def has_chat_template(self) -> bool:
         """True where chat messages can be encoded."""
         return getattr(self._tokenizer, "chat_template", None) is not None
+
+    def tell(self, arguments: Mapping[str, Any]) -> None:
+        """Tell the chat template something beside messages, where a ``Chat`` says nothing else.
+
+        Args:
+            arguments: By the names that the template reads them by.
+
+        Raises:
+            FieldError: A name that is reserved.
+        """
+        require_arguments(arguments, "template_args")
+        self.arguments = dict(arguments)
 
     def encode(self, prompt: Prompt) -> list[int]:
         """Return a prompt's token ids.
@@ -119,7 +135,8 @@ class PromptEncoder:
         elif isinstance(prompt, str):
             token_ids = self._encode_text(prompt)
         elif any(isinstance(part, Mapping) for part in prompt):
-            token_ids = self._encode_messages(prompt)
+            told = prompt.arguments if isinstance(prompt, Chat) else {}
+            token_ids = self._encode_messages(prompt, told)
         else:
             token_ids = checked_token_ids(prompt, self._vocabulary.width)
         if not token_ids:
@@ -179,20 +196,26 @@ class PromptEncoder:
             )
         return self._vocabulary.encode([text])[0]
 
-    def _encode_messages(self, messages: Sequence[Any]) -> list[int]:
+    def _encode_messages(
+        self, messages: Sequence[Any], told: Mapping[str, Any] = MappingProxyType({})
+    ) -> list[int]:
         if not self.has_chat_template:
             raise ChatTemplateMissingError(
                 "the prompt has chat messages and the tokenizer has no chat template",
                 hint="Give a plain text prompt, or a model that was trained for chat.",
             )
         checked = [_checked_message(i, message) for i, message in enumerate(messages)]
-        rendered = self._render(checked)
+        require_arguments(told, "chat_template_kwargs")
+        arguments = {**self.arguments, **told}
+        texts = [*strings_in(checked), *strings_in(arguments)]
+        for text in texts:
+            _require_unicode(text)
+        rendered = rendered_chat(self._tokenizer, checked, arguments)
         if self._allow_special or not self._special:
             return self._tokenize(rendered, framed=False, special=True)
-        texts = list(strings_in(checked))
         marks = MessageMarks(self._special, self._template(), [rendered, *texts])
-        broken = self._render(marks.broken(checked))
-        parted = self._render(marks.parted(checked))
+        broken = self._render(checked, arguments, marks.broken)
+        parted = self._render(checked, arguments, marks.parted)
         own = self._special_pattern.findall(parted)
         is_own = self._special_pattern.findall(broken) == own
         if is_own and self._special_pattern.findall(rendered) == own:
@@ -200,6 +223,9 @@ class PromptEncoder:
             # subtle: a tokenizer may fold letters before it looks for special tokens.
             if not any(map(self._special_pattern.search, texts)) and self._holds(token_ids, own):
                 return token_ids
+        cut = self._render(checked, arguments, marks.but_compared) if is_own else broken
+        if is_own and self._special_pattern.findall(cut) == own:
+            return self._encode_marked(cut, marks)
         return self._encode_marked(broken if is_own else parted, marks)
 
     def _template(self) -> str:
@@ -227,8 +253,11 @@ class PromptEncoder:
     def _encode_plain(self, text: str) -> list[int]:
         return self._tokenize(text, framed=False, special=False) if text else []
 
-    def _render(self, messages: list[Any]) -> str:
-        return rendered_chat(self._tokenizer, messages)
+    def _render(
+        self, messages: list[Any], arguments: Mapping[str, Any], mark: Callable[[Any], Any]
+    ) -> str:
+        told = {name: mark(value) for name, value in arguments.items()}
+        return rendered_chat(self._tokenizer, mark(messages), told)
 
     def _tokenize(self, text: str, *, framed: bool, special: bool) -> list[int]:
         try:
@@ -276,10 +305,8 @@ def _checked_message(position: int, message: Any) -> dict[str, Any]:
                 f"message {position} has content of type {kind!r}; only text is supported",
                 field="messages",
             )
-    if not isinstance(content, (str, list)):
+    if not isinstance(content, (str, list)) and not (content is None and "tool_calls" in message):
         raise FieldError(f"message {position} has no text content", field="messages")
-    for text in strings_in(message):
-        _require_unicode(text)
     return dict(message)
 
 
@@ -306,6 +333,10 @@ _FIELD = _VALUE + r"|\.{}\b"
 _START = re.compile(r"\S")
 
 
+def _value(text: str) -> str:
+    return _VALUE.replace("{}", re.escape(text))
+
+
 class MessageMarks:
     """The marks for some messages.
 
@@ -325,16 +356,32 @@ class MessageMarks:
         letters = sorted({token[0] for token in special})
         mark, *stand_ins = _unused_characters([template, *special, *texts], len(letters) + 1)
         self._mark = mark
+        compared = [re.escape(t) for t in special if re.search(_value(t), template)]
+        self._compared = re.compile("(" + ("|".join(compared) or "(?!)") + ")")
         self._stand_ins = str.maketrans(dict(zip(letters, stand_ins, strict=True)))
         self._undone = str.maketrans(dict(zip(stand_ins, letters, strict=True)) | {mark: None})
 
-    def broken(self, messages: list[Any]) -> list[Any]:
-        """Return messages in whose strings no special token begins."""
-        return [self._marked(message, self._broken) for message in messages]
+    def broken(self, value: Any) -> Any:
+        """Return messages, or an argument of the template, in whose strings no special token
+        begins."""
+        return self._marked(value, self._broken)
 
-    def parted(self, messages: list[Any]) -> list[Any]:
-        """Return the same, where none that began before a string goes on in it either."""
-        return [self._marked(message, self._parted) for message in messages]
+    def parted(self, value: Any) -> Any:
+        """Return the same, where none that began before a string goes on in it either.
+
+        An argument that is a text which the template compares stays as it is.
+        """
+        if isinstance(value, str) and self._is_named(value, _VALUE):
+            return value
+        return self._marked(value, self._parted)
+
+    def but_compared(self, value: Any) -> Any:
+        """Return what is broken but for special tokens that the template looks for itself.
+
+        So it cuts what was thought before ``</think>``, where this is a special token. If none of
+        these is left then, nothing of the messages is special.
+        """
+        return self._marked(value, self._but_compared)
 
     def undo(self, rendered: str) -> str:
         """Return a rendering of marked messages without the marks."""
@@ -342,6 +389,11 @@ class MessageMarks:
 
     def _broken(self, text: str) -> str:
         return text.translate(self._stand_ins)
+
+    def _but_compared(self, text: str) -> str:
+        parts = self._compared.split(text)
+        # Every second part is such a token.
+        return "".join(part if i % 2 else self._broken(part) for i, part in enumerate(parts))
 
     def _parted(self, text: str) -> str:
         # After the spaces, which templates trim.

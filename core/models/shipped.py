@@ -91,16 +91,20 @@ class ShippedTokenizer:
         ids = {str(token): token_id for token_id, token in self.added_tokens_decoder.items()}
         return [ids[token] for token in self.all_special_tokens]
 
-    def get_chat_template(self) -> str:
-        """Return the source of the template."""
+    def get_chat_template(self, tools: Any = None) -> str:
+        """Return the source of the template, one for conversations with and without tools."""
         return self.chat_template
 
     def apply_chat_template(
-        self, conversation: Sequence[Mapping[str, Any]], tokenize: bool, add_generation_prompt: bool
+        self,
+        conversation: Sequence[Mapping[str, Any]],
+        tokenize: bool,
+        add_generation_prompt: bool,
+        **arguments: Any,
     ) -> str:
         """Return the text of a conversation; ``tokenize`` as transformers has it, False."""
         said = {"messages": conversation, "add_generation_prompt": add_generation_prompt}
-        return str(self._template.render(**said, **self.special_tokens_map))
+        return str(self._template.render({**self.special_tokens_map, **arguments, **said}))
 
     @cached_property
     def _template(self) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Collection
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import orjson
 
@@ -44,6 +45,11 @@ UNSUPPORTED_SAMPLING_FIELDS = frozenset(
 )
 """Sampling options of other programs; a record that sets one is refused, not misread."""
 
+_MORE_OF_MESSAGES = {
+    "assistant": {"tool_calls", "reasoning_content"},
+    "tool": {"name", "tool_call_id"},
+}
+"""What messages of a role may say beside their content."""
 _CONSTRAINT_TEXTS = ("grammar", "regex", "schema")
 
 
@@ -257,20 +263,88 @@ class RecordFields:
                 second, f"stands beside {first!r}", "a record has one constraint of its own"
             )
 
-    def messages(self, field: str, value: object) -> tuple[dict[str, str], ...]:
-        """Check chat messages: objects of ``role`` and ``content``, both texts."""
+    def messages(self, field: str, value: object) -> tuple[dict[str, Any], ...]:
+        """Check chat messages: objects of ``role`` and ``content``, both texts.
+
+        Those of tools, and of assistants that call them, may say what was called, as in OpenAI's
+        form: ``tool_calls`` (the content may be null then), ``tool_call_id``, ``name``; and
+        ``reasoning_content``, what was thought.
+        """
         hint = 'give a list such as [{"role": "user", "content": "Hello"}]'
         if not isinstance(value, list) or not value:
             raise self.error(field, f"is {shown(value)}; chat messages were expected", hint)
-        for number, message in enumerate(value, 1):
-            if not isinstance(message, dict) or set(message) != {"role", "content"}:
-                problem = f"has a message {number} that is not an object of role and content"
-                raise self.error(field, problem, hint)
-            for key in ("role", "content"):
-                if not isinstance(message[key], str):
-                    problem = f"has a message {number} whose {key} is {shown(message[key])}"
-                    raise self.error(field, problem, "only text is read; nothing is fetched")
-        return tuple(value)
+        found = [self._message(field, n, each, hint) for n, each in enumerate(value, 1)]
+        if "tool_calls" in found[-1]:
+            raise self.error(
+                field,
+                "ends with calls of tools, which nothing answers",
+                'add what they returned: {"role": "tool", "content": ...}',
+            )
+        return tuple(found)
+
+    def _message(self, field: str, number: int, message: object, hint: str) -> dict[str, Any]:
+        """Check the message of a number; calls of tools get their arguments as objects."""
+        role = message.get("role") if isinstance(message, dict) else None
+        extra = _MORE_OF_MESSAGES.get(role, set()) if isinstance(role, str) else set()
+        calls = isinstance(message, dict) and "tool_calls" in message
+        needed = {"role"} if calls else {"role", "content"}
+        if not isinstance(message, dict) or not (
+            needed <= message.keys() <= {"role", "content"} | extra
+        ):
+            problem = f"has a message {number} that is not an object of role and content"
+            raise self.error(field, problem, hint)
+        found = dict(message)
+        if "tool_calls" in message:
+            found["tool_calls"] = self._tool_calls(field, number, message["tool_calls"])
+            found["content"] = message.get("content") or ""
+        for key in found.keys() - {"tool_calls"}:
+            if not isinstance(found[key], str):
+                problem = f"has a message {number} whose {key} is {shown(found[key])}"
+                raise self.error(field, problem, "only text is read; nothing is fetched")
+        return found
+
+    def _tool_calls(self, field: str, number: int, value: object) -> list[dict[str, Any]]:
+        calls = value if isinstance(value, list) else []
+        found = []
+        for call in calls:
+            function = call.get("function") if isinstance(call, dict) else None
+            if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+                calls = []
+                break
+            arguments = function.get("arguments", {})
+            if isinstance(arguments, str):
+                with contextlib.suppress(orjson.JSONDecodeError):
+                    arguments = orjson.loads(arguments)
+            found.append({**call, "function": {**function, "arguments": arguments}})
+        if not calls:
+            raise self.error(
+                field,
+                f"has a message {number} whose tool_calls are no calls",
+                'give a list such as [{"function": {"name": "add", "arguments": {"a": 1}}}]',
+            )
+        return found
+
+    def tools(self, field: str, value: object) -> tuple[dict[str, Any], ...]:
+        """Check definitions of functions that a chat template is told: a list of objects."""
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            return tuple(value)
+        raise self.error(
+            field,
+            f"is {shown(value)}; a list of functions was expected, at least one",
+            'give [{"type": "function", "function": {"name": ..., "parameters": {...}}}]',
+        )
+
+    def template_arguments(self, field: str, value: object) -> dict[str, Any]:
+        """Check arguments of a chat template: an object."""
+        if not isinstance(value, dict):
+            raise self.error(
+                field,
+                f"is {shown(value)}; an object was expected",
+                'give {"enable_thinking": false}',
+            )
+        if "tools" in value:
+            raise self.error(field, "has 'tools'", "give them in the record's field 'tools'")
+        return value
 
     def _integer(self, field: str, value: object, low: int, high: int) -> int:
         if _is_integer(value) and low <= value <= high:  # type: ignore[operator]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from cdec.core.errors import CdecError, FieldError
@@ -18,6 +18,7 @@ from cdec.data.input.source import (
 from cdec.data.prompts.fields import RecordFields, free_fields
 from cdec.data.prompts.names import OtherFields
 from cdec.data.prompts.record import (
+    CHAT_FIELDS,
     OWN_FIELDS,
     BadRecord,
     FieldColumns,
@@ -180,6 +181,7 @@ class _Reader:
         self.max_n = max_n
         self.shard = shard
         self.ids = IdRegistry() if ids is None else ids
+        self._read = {*(template.fields if template else ()), *(others.read or ())}
 
     def record(self, row: Row) -> PromptRecord | BadRecord | None:
         """Return the record of an row; None where another shard has it."""
@@ -226,7 +228,7 @@ class _Reader:
     ) -> PromptRecord:
         """Check all fields; ``data`` is the line they were read from, where there is one."""
         read = () if self.template is None else self.template.fields
-        record.refuse_foreign_fields({*read, *(self.others.read or ())})
+        record.refuse_foreign_fields(self._read)
         changed = None if data is None else field_with_changed_integer(record.fields, data)
         if changed is not None:
             raise record.error(
@@ -246,6 +248,7 @@ class _Reader:
             line=record.line,
             prompt=prompt,
             messages=messages,
+            **_chat_fields(record, self._read),
             n=record.draws(self.max_n),
             seed=record.optional("seed", record.seed),
             temperature=record.optional("temperature", record.temperature),
@@ -260,7 +263,7 @@ class _Reader:
             input=self._passed_through(record.fields),
         )
 
-    def _prompt(self, record: RecordFields) -> tuple[str | None, tuple[dict[str, str], ...] | None]:
+    def _prompt(self, record: RecordFields) -> tuple[str | None, tuple[dict[str, Any], ...] | None]:
         if self.template is not None:
             if "messages" in record.fields:
                 raise record.error(
@@ -282,8 +285,20 @@ class _Reader:
     def _passed_through(self, fields: dict[str, object] | None) -> dict[str, object] | None:
         # A template may leave the record's prompt unused: then it must not get lost.
         own = OWN_FIELDS if self.template is None else OWN_FIELDS - {"prompt"}
+        own -= self._read & CHAT_FIELDS
         own = frozenset({"id"}) if self.others.keeps_all else own
         return {name: value for name, value in (fields or {}).items() if name not in own} or None
+
+
+def _chat_fields(record: RecordFields, read: Collection[str]) -> dict[str, Any]:
+    """Return what the chat template is told beside messages; fields that others read are data."""
+    checks: dict[str, Any] = {
+        "tools": record.tools,
+        "chat_template_kwargs": record.template_arguments,
+    }
+    return {
+        name: record.optional(name, check) for name, check in checks.items() if name not in read
+    }
 
 
 def _check_ids(sources: Iterable[Source], how: Mapping[str, Any]) -> None:

@@ -22,9 +22,12 @@ OWN_FIELDS = frozenset(
         *("id", "prompt", "messages", "prefill", "n", "seed", "temperature", "max_tokens"),
         *("constraint", "candidates", "grammar", "regex", "schema"),
         *("after", "between", "budget", "regions"),
+        *("tools", "chat_template_kwargs"),
     }
 )
 """Fields a record is read for; all others are passed through."""
+CHAT_FIELDS = frozenset({"tools", "chat_template_kwargs"})
+"""Those of the chat template, which are data where a prompt template or a reward reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class PromptRecord:
         line: 1-based line in the input.
         prompt: The prompt's text; None where ``messages`` is given.
         messages: Chat messages, each ``{"role": ..., "content": ...}``, a begun answer left out.
+        tools: Definitions of functions that the chat template is told; not empty.
+        chat_template_kwargs: What else it is told, by the names that it reads.
         n: Number of draws, at least 1.
         seed: Stands in the place of the run's seed.
         temperature: Greater than 0.
@@ -58,7 +63,9 @@ class PromptRecord:
     id: RecordId
     line: int
     prompt: str | None = None
-    messages: tuple[dict[str, str], ...] | None = None
+    messages: tuple[dict[str, Any], ...] | None = None
+    tools: tuple[dict[str, Any], ...] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
     n: int | None = None
     seed: int | None = None
     temperature: float | None = None
@@ -76,6 +83,12 @@ class PromptRecord:
     deny: tuple[str, ...] = ()
     top_p: float | None = None
     input: dict[str, object] | None = None
+
+    @property
+    def template_arguments(self) -> dict[str, Any]:
+        """What the chat template is told beside the messages, by name."""
+        tools = {} if self.tools is None else {"tools": list(self.tools)}
+        return {**(self.chat_template_kwargs or {}), **tools}
 
     @property
     def sources(self) -> dict[str, str]:
@@ -112,8 +125,8 @@ class PromptRecord:
 
 
 def without_prefill(
-    messages: tuple[dict[str, str], ...] | None,
-) -> tuple[tuple[dict[str, str], ...] | None, str | None]:
+    messages: tuple[dict[str, Any], ...] | None,
+) -> tuple[tuple[dict[str, Any], ...] | None, str | None]:
     """Return chat messages without a last one of the assistant, and its text: a begun answer."""
     if not messages or messages[-1]["role"] != "assistant":
         return messages, None

@@ -147,6 +147,7 @@ class ScoreRecord:
         token_ids: Its tokens. One of the two is there.
         prompt: What stands before the text.
         messages: The same as chat messages.
+        tools, chat_template_kwargs: What their template is told beside them.
         prefill: What the text begins with because it was written before.
     """
 
@@ -156,7 +157,9 @@ class ScoreRecord:
     text: str | None = None
     token_ids: tuple[int, ...] | None = None
     prompt: str | None = None
-    messages: tuple[dict[str, str], ...] | None = None
+    messages: tuple[dict[str, Any], ...] | None = None
+    tools: tuple[dict[str, Any], ...] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
     prefill: str | None = None
 
 
@@ -167,8 +170,8 @@ def read_scored(
 
     A line that begins with ``{`` (or an element of a JSON array) is an object with the text in
     ``field``, or ``token_ids``, or both, and perhaps ``id``, ``index``, and ``prompt`` or
-    ``messages``; so is a row of a table; any other line is the text itself. Blank lines are
-    skipped, other fields are not looked at.
+    ``messages`` (and what their template is told); so is a row of a table; any other line is the
+    text itself. Blank lines are skipped, other fields are not looked at.
 
     Args:
         source: As ``read_texts``, like ``field`` and ``options``.
@@ -214,6 +217,8 @@ def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> Sc
         token_ids=_token_ids(record),
         prompt=record.optional("prompt", record.text),
         messages=record.optional("messages", record.messages),
+        tools=record.optional("tools", record.tools),
+        chat_template_kwargs=record.optional("chat_template_kwargs", record.template_arguments),
         prefill=record.optional("prefill", record.text) or None,
     )
     if scored.prompt is not None and scored.messages is not None:

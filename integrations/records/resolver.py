@@ -136,7 +136,7 @@ class ConstraintResolver:
                 hint="leave the field out, or give the free text at the end of the prompt",
                 field="after" if record.between is None else "between",
             )
-        prompt: Prompt = list(record.messages or ()) if record.prompt is None else record.prompt
+        prompt = self._prompt(record)
         own = (record.constraint, record.candidates, tuple(record.sources.items()))
         asked = (*own, record.deny)
         constraint = self._without_denied(record, self._asked(record), asked)
@@ -149,6 +149,25 @@ class ConstraintResolver:
         if not self._held.heal:
             return prompt, constraint
         return self._heal(prompt, _some(constraint, "heal"), asked)
+
+    def _prompt(self, record: PromptRecord) -> Prompt:
+        """Return the prompt of a record, with what its chat template is told."""
+        from cdec.core.models.language_model import Chat
+
+        told = record.template_arguments
+        if record.prompt is None:
+            messages = list(record.messages or ())
+            return Chat(messages, told) if told else messages
+        if not told:
+            return record.prompt
+        if self._model.prompt_form != "chat":
+            field = "chat_template_kwargs" if record.tools is None else "tools"
+            raise FieldError(
+                f"the record's {field} are for the chat template, and its prompt is a text",
+                hint="give `messages`, or put all prompts into the template with `chat`",
+                field=field,
+            )
+        return Chat([{"role": "user", "content": record.prompt}], told)
 
     def free_text_of(self, record: PromptRecord) -> FreeText | None:
         """Return what the model writes freely for a record; None for nothing.

@@ -182,6 +182,7 @@ def test_model_options_reach_the_loader(
                 "quantization": "8bit",
                 "allow_special": True,
                 "compile": True,
+                "template_args": None,
                 "chat": None,
                 "prefix_cache_bytes": 3 << 20,
             },

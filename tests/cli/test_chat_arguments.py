@@ -1,0 +1,82 @@
+"""Chat templates on the command line: arguments of the run and of records, hostile templates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Runner, jsonl
+from tests.core.models.chat_models import chat_model
+
+USER = {"role": "user", "content": "hi"}
+TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
+WORDS = ("sample", "--choices", "yes,no", "--method", "masked", "--fields", "id,logprob,input")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return chat_model(tmp_path_factory.mktemp("chat"))
+
+
+def test_the_template_is_told_what_the_run_and_the_record_say(cdec: Runner, model: Path) -> None:
+    off = {"chat_template_kwargs": {"enable_thinking": False}}
+    records = jsonl(
+        {"id": 1, "messages": [USER], "seed": 1},
+        {"id": 2, "messages": [USER], "seed": 1, **off},
+        {"id": 3, "messages": [USER], "seed": 1, "tools": [TOOL]},
+    )
+    plain = [r["logprob"] for r in cdec(*WORDS, "-m", model, stdin=records).records]
+    assert len(set(plain)) == 3
+    switched = ("--template-args", '{"enable_thinking": false}')
+    told = [r["logprob"] for r in cdec(*WORDS, "-m", model, *switched, stdin=records).records]
+    assert told[0] == pytest.approx(plain[1], abs=1e-4)
+    assert told[1] == pytest.approx(plain[1], abs=1e-4)
+
+
+def test_a_prompt_that_is_a_text_has_no_template_to_tell(cdec: Runner, model: Path) -> None:
+    records = jsonl({"id": 1, "prompt": "hi", "tools": [TOOL]})
+    ran = cdec(*WORDS, "-m", model, stdin=records)
+    (refused,) = ran.records
+    assert (ran.status, refused["error"]["code"], refused["error"]["field"]) == (
+        3,
+        "E_FIELD",
+        "tools",
+    )
+    assert "logprob" in cdec(*WORDS, "-m", model, "--chat", stdin=records).records[0]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"messages": []}', '{"tools": 1}'])
+def test_arguments_that_are_none_are_refused_before_a_model_is_loaded(
+    cdec: Runner, text: str
+) -> None:
+    ran = cdec(*WORDS, "-m", "no/such", "--template-args", text, "--prompt", "x")
+    assert (ran.status, ran.error_code) == (2, "E_USAGE")
+    assert "--template-args" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("template", "code"),
+    [
+        ("{% if stop %}{{ raise_exception('no') }}{% endif %}x", "E_FIELD"),
+        ("{% if stop %}{{ messages.__class__.__mro__ }}{% endif %}x", "E_FIELD"),
+        (
+            "{% if stop %}{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}"
+            "{% endfor %}{% endif %}x",
+            "E_LIMIT",
+        ),
+    ],
+)
+def test_a_template_that_fails_one_record_fails_that_record_alone(
+    cdec: Runner, tmp_path: Path, template: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdec.core.models.chat_templates.MAX_SECONDS", 1.0)
+    model = chat_model(tmp_path / "model", template)
+    records = jsonl(
+        {"id": 1, "messages": [USER], "chat_template_kwargs": {"stop": True}},
+        {"id": 2, "messages": [USER]},
+    )
+    ran = cdec(*WORDS, "-m", model, stdin=records)
+    refused, drawn = ran.records
+    assert (ran.status, refused["error"]["code"]) == (3, code)
+    assert "logprob" in drawn
