@@ -10,7 +10,7 @@ what is left of it, those included that go on as a member begins, renormalised l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.combine.free_text import shown
-from cdec.core.combine.markers import Found, Markers
+from cdec.core.combine.markers import (
+    Found,
+    Markers,
+    as_symbols,
+    plain,
+    plain_run,
+    symbols_of,
+)
 from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.wrapped import ForwardingSession
 from cdec.core.constraint import Constraint, Facts
@@ -117,7 +124,7 @@ class FreeTable:
         if end or token in self.vocabulary.eos_token_ids:
             return DONE
         forced, own = divmod(state, self.forced)
-        followed = self.markers.follow(own, self.vocabulary.token_bytes[token])
+        followed = self.markers.follow(own, self.markers.piece(self.vocabulary, token))
         assert not isinstance(followed, Found)  # the place says so
         return followed + forced * self.forced
 
@@ -126,10 +133,10 @@ class FreeTable:
         for token in token_ids:
             end, allowed = self._one(state, token)
             if end and allowed:
-                piece = self.vocabulary.token_bytes[token]
+                piece = self.markers.piece(self.vocabulary, token)
                 found = self.markers.follow(state % self.forced, piece)
                 assert isinstance(found, Found)  # the place says so
-                return Reached(found.marker, piece[end:])
+                return Reached(found.marker, plain(as_symbols(piece[end:])))
             state = self.advance(state, token)
         return state
 
@@ -141,6 +148,7 @@ class FreeTable:
         """
         ends = np.zeros(self.vocabulary.width, np.int32)
         ends[self._ordinary] = self._ends_from(0)
+        ends[self._special_ends(0)] = 1
         allowed = np.zeros(self.vocabulary.width, np.bool_)
         allowed[: self.vocabulary.size] = True
         reached = np.flatnonzero(ends)
@@ -156,6 +164,11 @@ class FreeTable:
         known = self.vocabulary
         starts, lengths = known.byte_offsets[self._ordinary], known.byte_lengths[self._ordinary]
         return self.markers.first_ends(state, known.flat_bytes, starts, lengths)
+
+    def _special_ends(self, state: int) -> list[int]:
+        """Return the special tokens in which a marker ends at a state."""
+        pieces = [(token, chr(256 + token)) for token in self.markers.special]
+        return [t for t, piece in pieces if isinstance(self.markers.follow(state, piece), Found)]
 
     def _one(self, state: int, token: int) -> tuple[int, bool]:
         """Return where a marker ends in a token, 0 for nowhere; and whether it is allowed."""
@@ -179,8 +192,10 @@ class FreeTable:
         """Of tokens in which a marker ends that was begun before: they end there, or earlier."""
         ends = self._ends_from(state) if state else np.zeros(len(self._ordinary), np.int32)
         rows = np.flatnonzero(ends)
-        tokens = self._ordinary[rows].astype(np.int32)
-        return self._filled(tokens, ends[rows], self._opening(tokens, ends[rows]), may_end=True)
+        found = dict(zip(self._ordinary[rows].tolist(), ends[rows].tolist(), strict=True))
+        found |= dict.fromkeys(self._special_ends(state) if state else (), 1)
+        tokens, lengths = _sorted_by_token(found)
+        return self._filled(tokens, lengths, self._opening(tokens, lengths), may_end=True)
 
     def _forced(self, state: int) -> FreeState:
         """The tokens that spell what is left of the marker, if they lead to its end."""
@@ -191,8 +206,7 @@ class FreeTable:
             if ways[there + length]:
                 found.update(dict.fromkeys(ids, length if there + length + 1 == len(ways) else 0))
         found.update(dict.fromkeys(self._longer(marker, there), len(ways) - 1 - there))
-        tokens = np.array(sorted(found), np.int32)
-        ends = np.array([found[token] for token in tokens.tolist()], np.int32)
+        tokens, ends = _sorted_by_token(found)
         return self._filled(tokens, ends, np.ones(len(tokens), np.bool_), may_end=False)
 
     def _filled(
@@ -229,16 +243,19 @@ class FreeTable:
 
     def _spelling(self, marker: int, there: int) -> Iterator[tuple[int, list[int]]]:
         """Yield the lengths and ids of the tokens that a marker goes on with."""
-        end = len(self._forced_ways[marker]) - 1
-        left = self.markers.texts[marker][there : min(end, there + self._tokens.longest)]
-        return self._tokens.beginnings(left)
+        end, text = len(self._forced_ways[marker]) - 1, self.markers.texts[marker]
+        if there < end and text[there] > "\xff":
+            return iter([(1, [ord(text[there]) - 256])])
+        run = plain_run(text, there, min(end, there + self._tokens.longest))
+        return self._tokens.beginnings(run)
 
     def _longer(self, marker: int, there: int) -> list[int]:
         """Return the tokens that spell the rest of a marker, and go on as a member begins."""
-        end = len(self._forced_ways[marker]) - 1
-        if end - there >= self._tokens.longest:
+        end, text = len(self._forced_ways[marker]) - 1, self.markers.texts[marker]
+        run = plain_run(text, there, min(end, there + self._tokens.longest))
+        if len(run) < end - there or len(run) >= self._tokens.longest:
             return []
-        ids, onward = self._tokens.longer(self.markers.texts[marker][there:end])
+        ids, onward = self._tokens.longer(run)
         return [ids[i] for i in np.flatnonzero(self._opens(onward)).tolist()] if ids else []
 
     def _opening(self, tokens: NDArray[Any], ends: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -251,6 +268,14 @@ class FreeTable:
         if over:
             opening |= {over[i] for i in np.flatnonzero(self._opens(over)).tolist()}
         return np.array([rest in opening for rest in rests], np.bool_)
+
+
+def _sorted_by_token(
+    found: Mapping[int, int],
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the tokens ascending, and the number of each."""
+    tokens = sorted(found)
+    return np.array(tokens, np.int32), np.array([found[token] for token in tokens], np.int32)
 
 
 def _packed(allowed: NDArray[np.bool_]) -> NDArray[np.int32]:
@@ -335,12 +360,13 @@ class FreePart(Constraint):
         opens = _Opening(inner, strict=strict)
         self.table = FreeTable(
             inner.vocabulary,
-            Markers([marker.encode() for marker in markers]),
+            Markers([symbols_of(marker, inner.vocabulary) for marker in markers]),
             opens,
             tokens or SortedTokens(inner.vocabulary),
         )
         self.first = 0
         self.max_tokens = most
+        self._owed = markers[0]
         self._places: dict[tuple[int, int], FreePart] = {}
 
     @cached_property
@@ -354,7 +380,7 @@ class FreePart(Constraint):
         if key not in self._places:
             part = object.__new__(FreePart)
             part.vocabulary, part.table, part._places = self.vocabulary, self.table, self._places
-            part.first, part.max_tokens = state, most
+            part.first, part.max_tokens, part._owed = state, most, self._owed
             self._places[key] = part
         return self._places[key]
 
@@ -365,10 +391,9 @@ class FreePart(Constraint):
             UsageError: No tokens spell the marker from its beginning on.
         """
         if not self.table.at(self.table.forced).tokens.size:
-            marker = shown(self.table.markers.texts[0].decode())
             raise UsageError(
-                f"no tokens of the model's vocabulary spell the marker {marker}, into which free "
-                "text is to be forced",
+                f"no tokens of the model's vocabulary spell the marker {shown(self._owed)}, into "
+                "which free text is to be forced",
                 hint="give another marker, or leave `budget` and `regions` out",
             )
         return self.at(state + self.table.forced, most)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.combine.markers import Found, Markers
+from cdec.core.combine.markers import Found, Markers, as_symbols, plain, plain_run
 from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.wrapped import ForwardingSession, WrappedConstraint
 from cdec.core.constraint import Constraint, Facts
@@ -92,7 +92,7 @@ class StartedConstraint(WrappedConstraint):
 
 
 _Configuration = tuple[int, tuple[int, ...]]
-"""A state of the member (DEAD where it cannot go on), and of each ending text begun its bytes."""
+"""A state of the member (DEAD where it cannot go on), and of each ending text begun its symbols."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class TaggedSession(ForwardingSession):
     Args:
         inner: Of the member, on the host.
         vocabulary: Of the model.
-        end: The ending text.
+        end: Symbols of the ending text.
         begins: What must not stand whole behind it in its last token.
         tokens: Of the model's vocabulary.
         begun: Bytes that the region begins with already.
@@ -125,7 +125,7 @@ class TaggedSession(ForwardingSession):
     def __init__(
         self,
         inner: Session,
-        end: bytes,
+        end: str,
         begins: Markers,
         tokens: SortedTokens,
         *,
@@ -203,7 +203,7 @@ class TaggedSession(ForwardingSession):
     def _follow(self, state: int, text: bytes) -> int:
         if not self._is_open(state) or not text:
             return state if self._is_open(state) or not text else DEAD
-        configuration, rest = self._read(self._configurations[state], text, None)
+        configuration, rest = self._read(self._configurations[state], as_symbols(text), None)
         if rest is None:
             return self._number(configuration)
         return DEAD if isinstance(self._begins.follow(0, rest), Found) else DONE
@@ -225,8 +225,7 @@ class TaggedSession(ForwardingSession):
         ends: dict[int, tuple[int, ...]] = {}
         ending = set()
         for token in self._reaching(configuration):
-            piece = self._vocabulary.token_bytes[token]
-            (_, reached), rest = self._read(configuration, piece, DEAD)
+            (_, reached), rest = self._read(configuration, self._piece(token), DEAD)
             if rest is None:
                 if reached:
                     ends[token] = reached
@@ -244,8 +243,12 @@ class TaggedSession(ForwardingSession):
         tokens: set[int] = set()
         # No token is longer than the longest: many places of a long text go on alike.
         for left in {self._end[start : start + self._tokens.longest + 1] for start in starts}:
-            tokens.update(token for _, ids in self._tokens.beginnings(left) for token in ids)
-            tokens.update(self._tokens.longer(left)[0])
+            run = plain_run(left, 0, len(left))
+            tokens.update(token for _, ids in self._tokens.beginnings(run) for token in ids)
+            if len(run) == len(left):
+                tokens.update(self._tokens.longer(run)[0])
+            elif not run:
+                tokens.add(ord(left[0]) - 256)
         if self._takes_bytes and within not in (DEAD, DONE):
             tokens.update(self._crossing_tokens())
         return tokens
@@ -257,24 +260,28 @@ class TaggedSession(ForwardingSession):
             self._crossing = [
                 token
                 for token, piece in pairs
-                if any(self._begins_end(piece[at:]) for at in range(1, len(piece)))
+                if any(self._begins_end(as_symbols(piece[at:])) for at in range(1, len(piece)))
             ]
         return self._crossing
 
-    def _begins_end(self, text: bytes) -> bool:
+    def _piece(self, token: int) -> str:
+        special = chr(256 + token)
+        return special if special in self._end else as_symbols(self._vocabulary.token_bytes[token])
+
+    def _begins_end(self, text: str) -> bool:
         return self._end.startswith(text) or text.startswith(self._end)
 
     def _is_member(self, within: int) -> bool:
         return within != DEAD and bool(self._member.is_complete(np.array([within]))[0])
 
     def _read(
-        self, configuration: _Configuration, piece: bytes, after: int | None
+        self, configuration: _Configuration, piece: str, after: int | None
     ) -> tuple[_Configuration, bytes | None]:
-        """Follow bytes from a configuration.
+        """Follow symbols from a configuration.
 
         Args:
             configuration: Where they begin.
-            piece: At least one byte.
+            piece: At least one of them.
             after: The state of the member after them; None follows them by bytes.
 
         Returns:
@@ -284,13 +291,13 @@ class TaggedSession(ForwardingSession):
         within, begun = configuration
         found = dict.fromkeys(begun, piece)
         reached: list[int] = []
-        rests: list[bytes] = []
+        rests: list[str] = []
         if self._is_member(within):
             found[0] = piece
         parts = [*found.items()]
         if within not in (DEAD, DONE) and self._takes_bytes:
             splits = [at for at in range(1, len(piece)) if self._begins_end(piece[at:])]
-            texts = [piece[:at] for at in splits]
+            texts = [plain(piece[:at]) for at in splits]
             if splits:
                 states = self._member.advance_bytes(np.full(len(splits), within, np.int64), texts)
                 parts += [
@@ -307,9 +314,10 @@ class TaggedSession(ForwardingSession):
         if after is None:
             after = DEAD
             if within not in (DEAD, DONE):
-                state = self._member.advance_bytes(np.array([within]), [piece])
+                state = self._member.advance_bytes(np.array([within]), [plain(piece)])
                 after = int(state[0])
-        return (after, tuple(sorted(set(reached)))), max(rests, key=len, default=None)
+        rest = max(rests, key=len, default=None)
+        return (after, tuple(sorted(set(reached)))), None if rest is None else plain(rest)
 
 
 class TaggedConstraint(WrappedConstraint):
@@ -322,7 +330,7 @@ class TaggedConstraint(WrappedConstraint):
 
     Args:
         inner: Any kind; where it is walked by tokens, the ending text begins with a token.
-        end: The text that ends a region; not empty.
+        end: The text that ends a region, as bytes or symbols; not empty.
         begin: The text that begins the next one.
         tokens: Of ``inner.vocabulary``; None sorts them.
         begun: What the token that began the region has behind its beginning text.
@@ -331,14 +339,15 @@ class TaggedConstraint(WrappedConstraint):
     def __init__(
         self,
         inner: Constraint,
-        end: bytes,
-        begin: bytes,
+        end: bytes | str,
+        begin: bytes | str,
         tokens: SortedTokens | None = None,
         *,
         begun: bytes = b"",
     ) -> None:
         super().__init__(inner)
-        self.end = end
+        self._symbols = as_symbols(end)
+        self.end = plain(self._symbols)
         self.begin = begin
         self.begun = begun
         self._tokens = tokens or SortedTokens(inner.vocabulary)
@@ -347,7 +356,7 @@ class TaggedConstraint(WrappedConstraint):
     def max_tokens(self) -> int | None:
         """Tokens that no region exceeds; None where unbounded."""
         most = self.inner.max_tokens
-        return None if most is None else most + len(self.end)
+        return None if most is None else most + len(self._symbols)
 
     @cached_property
     def facts(self) -> Facts:
@@ -361,7 +370,7 @@ class TaggedConstraint(WrappedConstraint):
 
     def started(self, begun: bytes) -> TaggedConstraint:
         """Return this constraint behind the bytes of a token that began the region."""
-        return TaggedConstraint(self.inner, self.end, self.begin, self._tokens, begun=begun)
+        return TaggedConstraint(self.inner, self._symbols, self.begin, self._tokens, begun=begun)
 
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run on ``cpu`` or a torch device; it runs on the host."""
@@ -370,7 +379,7 @@ class TaggedConstraint(WrappedConstraint):
     def with_lookahead(self, lookahead: int | None) -> TaggedConstraint:
         """Return this constraint with masks that look ``lookahead`` terminals further."""
         inner = self.inner.with_lookahead(lookahead)
-        return TaggedConstraint(inner, self.end, self.begin, self._tokens, begun=self.begun)
+        return TaggedConstraint(inner, self._symbols, self.begin, self._tokens, begun=self.begun)
 
     def member_text(self, token_ids: Sequence[int]) -> bytes:
         """Return the member alone; of a region that has not ended, all there is of it."""
@@ -381,21 +390,22 @@ class TaggedConstraint(WrappedConstraint):
 
         Of a region that has not ended all there is of its member, and None.
         """
-        whole = self.begun + self.vocabulary.decode(token_ids)
+        whole = as_symbols(self.begun) + self._read(token_ids)
         session = self.inner.session("cpu")
         if self.inner.facts.takes_bytes:
-            at = whole.find(self.end)
+            at = whole.find(self._symbols)
             while at >= 0:
-                state = np.asarray(session.advance_bytes(session.start(1), [whole[:at]]))
+                state = np.asarray(session.advance_bytes(session.start(1), [plain(whole[:at])]))
                 if state[0] != DEAD and bool(session.is_complete(state)[0]):
-                    return self._content(whole[:at]), whole[at + len(self.end) :]
-                at = whole.find(self.end, at + 1)
-            return whole, None
+                    behind = plain(whole[at + len(self._symbols) :])
+                    return self._content(plain(whole[:at])), behind
+                at = whole.find(self._symbols, at + 1)
+            return plain(whole), None
         states = session.start(1)
         for n, token in enumerate([*token_ids, -1]):
-            rest = self.vocabulary.decode(token_ids[n:])
-            if rest.startswith(self.end) and bool(session.is_complete(states)[0]):
-                return self.inner.member_text(token_ids[:n]), rest[len(self.end) :]
+            rest = self._read(token_ids[n:])
+            if rest.startswith(self._symbols) and bool(session.is_complete(states)[0]):
+                return self.inner.member_text(token_ids[:n]), plain(rest[len(self._symbols) :])
             if token >= 0:
                 states = session.advance(states, np.array([token]))
         return self.inner.member_text(token_ids), None
@@ -403,6 +413,10 @@ class TaggedConstraint(WrappedConstraint):
     def content(self, text: bytes) -> bytes | None:
         """Return the member of a whole region; None where it is none."""
         whole = self.begun + text
+        if self._symbols[-1] > "\xff":  # nothing stands behind it, and it has no bytes
+            member = self.inner.content(whole.removesuffix(self.end))
+            is_one = whole.endswith(self.end) and member is not None and self.inner.accepts(member)
+            return member if is_one else None
         at = whole.find(self.end)
         while at >= 0:
             member = self.inner.content(whole[:at])
@@ -420,6 +434,16 @@ class TaggedConstraint(WrappedConstraint):
         """Return None: the text that ends the region may be spelt in several ways."""
         return None
 
+    def _read(self, token_ids: Sequence[int]) -> str:
+        """Return tokens as symbols; special ones that do not stand in the end are passed over."""
+        table, size = self.vocabulary.token_bytes, self.vocabulary.size
+        return "".join(
+            chr(256 + token)
+            if chr(256 + token) in self._symbols
+            else as_symbols(table[token] if token < size else b"")
+            for token in token_ids
+        )
+
     def _content(self, whole: bytes) -> bytes:
         member = self.inner.content(whole)
         return whole if member is None else member
@@ -427,7 +451,7 @@ class TaggedConstraint(WrappedConstraint):
     def _session(self) -> TaggedSession:
         return TaggedSession(
             self.inner.session("cpu"),
-            self.end,
+            self._symbols,
             self._begins,
             self._tokens,
             begun=self.begun,

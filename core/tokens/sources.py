@@ -95,6 +95,11 @@ def _assemble(given: UncheckedTokenizer) -> Vocabulary:
         bos_token_id=bos,
         tokenization=tokenization,
         name=given.name,
+        special_tokens={
+            token["content"]: token["id"]
+            for token in given.spec["added_tokens"]
+            if token["id"] in special and token["content"]
+        },
     )
 
 

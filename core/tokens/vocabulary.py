@@ -7,8 +7,9 @@ imported by ``Vocabulary.from_tokenizer`` alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,6 +53,7 @@ class Vocabulary:
         bos_token_id: Id that begins a sequence, if any.
         tokenization: Encodes text; None for a vocabulary given by its bytes.
         name: Shown to people, never opened.
+        special_tokens: Ids by the words that stand for them, ``<|end|>`` say: they are special.
 
     Raises:
         UsageError: No tokens, an id out of range, a width below the size, a token that is no bytes.
@@ -67,6 +69,7 @@ class Vocabulary:
         bos_token_id: int | None = None,
         tokenization: Encoder | None = None,
         name: str = "",
+        special_tokens: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.size = len(token_bytes)
         self.width = self.size if width is None else int(width)
@@ -75,7 +78,9 @@ class Vocabulary:
         self.name = name
         self._check_size(token_bytes)
         self.eos_token_ids: tuple[int, ...] = self._check_ids("eos_token_ids", eos_token_ids)
-        special = self._check_ids("special_token_ids", special_token_ids)
+        self.special_tokens: Mapping[str, int] = dict(special_tokens)
+        hidden = [*special_token_ids, *self.special_tokens.values()]
+        special = self._check_ids("special_token_ids", hidden)
         if bos_token_id is not None:
             self._check_ids("bos_token_id", [bos_token_id])
         self.special_token_ids: frozenset[int] = frozenset(special) | set(self.eos_token_ids)
@@ -236,6 +241,7 @@ class Vocabulary:
             bos_token_id=self.bos_token_id,
             tokenization=self.tokenization,
             name=self.name,
+            special_tokens=self.special_tokens,
         )
 
     def _require_tokenization(self) -> Encoder:

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from cdec.core.combine.free_part import FreePart, Reached
-from cdec.core.combine.markers import require_spelt
+from cdec.core.combine.markers import require_spelt, symbols_of
 from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.tagged import StartedConstraint, TaggedConstraint
 from cdec.core.errors import CdecError, UsageError
@@ -58,7 +58,7 @@ class FreeParts:
         return FreePart(self._inner(constraint, free), free.markers, tokens, strict=strict)
 
     def _new_tagged(self, constraint: Constraint, between: tuple[str, str]) -> TaggedConstraint:
-        begin, end = (marker.encode() for marker in between)
+        begin, end = (symbols_of(marker, constraint.vocabulary) for marker in between)
         return TaggedConstraint(constraint, end, begin, self._sorted(constraint.vocabulary))
 
 

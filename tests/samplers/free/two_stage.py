@@ -15,6 +15,8 @@ from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.grammars.finite_language import FiniteLanguage
 from tests.laws.worlds import Row, Toy, toy_set
 
+SPECIAL = {b"\xf5": "<s>", b"\xf6": "<e>"}
+"""Special tokens: enumerated as bytes that no text has, and in the vocabulary without bytes."""
 MARKER, END, NO_MARKER, LENGTH = "marker", "end", "no_marker", "length"
 
 
@@ -43,9 +45,17 @@ class World:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        return _VOCABULARIES.setdefault(
-            self.pieces, Vocabulary([*self.pieces, b""], eos_token_ids=[len(self.pieces)])
-        )
+        if self.pieces not in _VOCABULARIES:
+            _VOCABULARIES[self.pieces] = Vocabulary(
+                [*(b"" if piece in SPECIAL else piece for piece in self.pieces), b""],
+                eos_token_ids=[len(self.pieces)],
+                special_tokens={
+                    SPECIAL[piece]: token
+                    for token, piece in enumerate(self.pieces)
+                    if piece in SPECIAL
+                },
+            )
+        return _VOCABULARIES[self.pieces]
 
     def probabilities(self, prefix: Row) -> NDArray[np.float64]:
         own = np.random.default_rng([self.seed, 3, *prefix])
