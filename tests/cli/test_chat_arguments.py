@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Runner, jsonl
-from tests.core.models.chat_models import chat_model
+from tests.core.models.chat_models import CALL, END_CALL, END_THINK, byte_tokenizer, chat_model
 
 USER = {"role": "user", "content": "hi"}
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
@@ -80,3 +80,26 @@ def test_a_template_that_fails_one_record_fails_that_record_alone(
     refused, drawn = ran.records
     assert (ran.status, refused["error"]["code"]) == (3, code)
     assert "logprob" in drawn
+
+
+def test_special_tokens_are_markers(cdec: Runner, model: Path) -> None:
+    words = ("sample", "--choices", "yes,no", "--method", "masked", "-m", model, "--prompt", "x")
+    kept = ("--fields", "text,free_text,free_tokens,marker,valid,regions,token_ids")
+    after = ("--after", "</think>\n", "--budget", "5", "-n", "4")
+    for record in cdec(*words, *kept, *after).records:
+        assert (record["marker"], record["valid"]) == ("</think>\n", True)
+        place = record["free_tokens"]
+        assert record["token_ids"][place - 2 : place] == [END_THINK, ord_token("\n")]
+    between = ("--between", "<tool_call>", "</tool_call>", "--regions", "1", "--budget", "3")
+    for record in cdec(*words, *kept, *between, "--max-new-tokens", "60", "-n", "4").records:
+        ids = record["token_ids"]
+        for region in record["regions"]:
+            assert region["text"] in ("yes", "no")
+            first = region["first_token"]
+            assert (ids[first - 1], ids[first + region["tokens"] - 1]) == (CALL, END_CALL)
+    refused = cdec(*words, "--after", "<|end|>")
+    assert (refused.status, refused.error_code) == (2, "E_USAGE")
+
+
+def ord_token(text: str) -> int:
+    return int(byte_tokenizer()(text)["input_ids"][0])
