@@ -211,17 +211,20 @@ def _task(options: Options, record: PromptRecord | BadRecord, resolver: Constrai
 
     if isinstance(record, BadRecord):
         return Task(record.id, record.error)
-    prompt, constraint = resolver.of(record)
+    most = options.decoding.max_new_tokens
+    prompt, constraint = resolver.of(record, max_new_tokens=most)
     seed = options.decoding.seed if record.seed is None else record.seed
-    longest = options.decoding.max_new_tokens if record.max_tokens is None else record.max_tokens
+    longest = most if record.max_tokens is None else record.max_tokens
     # One draw: its seed is that from which methods that learn draw all candidates.
     request = Request.numbered(prompt, constraint, id=record.id, seed=seed, max_new_tokens=longest)
     return Task(record.id, request, record.temperature)
 
 
 def _records(tally: Tally, task: Task, mass: Mass) -> list[dict[str, object]]:
+    from cdec.core.constraint import said_of_fit
+
     tally.estimate(mass.log_mass_reliable)
-    return [{"id": task.name, **mass.to_json()}]
+    return [{"id": task.name, **mass.to_json(), **said_of_fit(task.request.constraint)}]
 
 
 class _Shown:

@@ -126,8 +126,8 @@ def execute(options: Options, run: Run) -> int:
     (`log_mass_lower`, `log_mass_upper`) and of Q = P / P(S) (`probability_lower`,
     `probability_upper`, and `probability` where they close). Logarithms are natural.
 
-    Give --temperature, --top-k, --top-p, --deny, --and, --lookahead and --heal as the samples were
-    drawn with, and --template with --prompts.
+    Give --temperature, --top-k, --top-p, --deny, --and, --lookahead, --fit (with its
+    --max-new-tokens) and --heal as the samples were drawn with, and --template with --prompts.
 
     Consecutive records of one prompt (up to 10000) share their bounds. A bad record becomes an
     error object in its place, and the exit status is 3.
@@ -196,7 +196,9 @@ def _loop(
     )
 
 
-_CONSTRAINED_ONLY = ("deny", "lookahead", "heal", "prefill", "max_new_tokens", "candidates", "seed")
+_CONSTRAINED_ONLY = (
+    *("deny", "lookahead", "fit", "heal", "prefill", "max_new_tokens", "candidates", "seed"),
+)
 _BOUNDS = frozenset(
     ("probability", "probability_lower", "probability_upper", "log_mass_lower", "log_mass_upper")
 )
@@ -281,8 +283,11 @@ def _written(
     tally: Tally, fields: Sequence[str] | None, task: Task, result: Score
 ) -> list[dict[str, object]]:
     """Count a score, and return its record."""
+    from cdec.core.constraint import said_of_fit
+
     tally.judge(result.valid)
-    return [_kept({**task.head, **result.to_json()}, fields)]
+    record = {**task.head, **result.to_json(), **said_of_fit(task.request.constraint)}
+    return [_kept(record, fields)]
 
 
 def _kept(record: dict[str, object], fields: Sequence[str] | None) -> dict[str, object]:
@@ -300,6 +305,7 @@ class Tasks:
         resolver: ConstraintResolver,
     ) -> None:
         self._seed = options.seed
+        self._most = options.max_new_tokens
         self._prompts = prompts
         self._resolver = resolver
         self._last: tuple[PromptRecord, Prompt, Constraint | None] | None = None
@@ -333,7 +339,7 @@ class Tasks:
         """Return the prompt and the constraint of a prompt's record."""
         # Samples of one record share its constraint, so that they share its bounds.
         if self._last is None or self._last[0] is not source:
-            opened = self._resolver.of(source)
+            opened = self._resolver.of(source, max_new_tokens=self._most)
             self._last = (source, *opened)
         return self._last[1:]
 

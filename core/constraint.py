@@ -16,6 +16,7 @@ Laws, beside those of ``cdec.core.session`` (``tests/laws`` checks both for ever
     it raises.
 7.  ``text_verdicts`` and ``token_verdicts`` call members valid, and no row valid that is none.
 8.  ``text_of`` a member's text is that text.
+9.  The members of ``within_tokens`` are those of at most so many tokens.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DEAD", "DONE", "Constraint", "Facts", "Listed", "Session", "States", "all_accept"]
 
+EXACT, CONSERVATIVE = "exact", "conservative"
+"""Whether texts held to a number of tokens are all that have so many, or perhaps fewer."""
+
 _ITEMS_A_SESSION = 100
 """Texts whose verdicts share a session."""
 
@@ -57,6 +61,8 @@ class Facts:
             by it.
         has_speculation_keys: Whether sessions have ``speculation_keys``; drafts from counts leave
             others alone.
+        reach: How well sessions know ``fewest_tokens``: EXACT, or CONSERVATIVE where they are
+            bounds; None where they know nothing, and texts cannot be held to a number of tokens.
         lookahead: Terminals that may begin within a token after its first; None for any number.
             Samples carry a number, because it forbids tokens that the texts would allow.
         metadata: The artifact's; counts and trees are kept by its ``cdec.digest``.
@@ -67,6 +73,8 @@ class Facts:
             ``reason``.
         reasons: Why parameters mean nothing here, by name, for messages.
         reader: What makes a value of a member's text; None where members are no more than texts.
+        fit: Where texts were held to a number of tokens, whether those are all of at most so many
+            (``exact``) or perhaps fewer (``conservative``); else None. Samples carry it.
         begun: What stands in the prompt already of the texts; tokens come after it.
         prefill: What all texts begin with because it was written before; samples carry it.
     """
@@ -77,6 +85,7 @@ class Facts:
     has_terminals: bool = False
     takes_bytes: bool = False
     has_speculation_keys: bool = False
+    reach: str | None = None
     lookahead: int | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     frames: Sequence[tuple[bytes, bytes]] = ((b"", b""),)
@@ -84,6 +93,7 @@ class Facts:
     unenforced: Sequence[Mapping[str, str]] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
     reader: Callable[[str], Any] | None = None
+    fit: str | None = None
     begun: bytes = b""
     prefill: str | None = None
 
@@ -231,6 +241,16 @@ class Constraint(ABC):
         """
         return None
 
+    def within_tokens(self, most: int) -> Constraint | None:
+        """Return this constraint's texts of at most ``most`` tokens, if it can drop the others.
+
+        ``cdec.core.combine.fitting.fit`` holds those that return None to the number step by step.
+
+        Raises:
+            FitError: Every text has more tokens.
+        """
+        return None
+
     def with_lookahead(self, lookahead: int | None) -> Constraint:
         """Return this constraint with masks that look ``lookahead`` terminals further.
 
@@ -281,6 +301,12 @@ def carried(constraint: Constraint, text: bytes, *, is_member: bool) -> dict[str
     said = dict(constraint.annotations(text)) if is_member else {}
     unenforced = constraint.facts.unenforced
     return said | ({"unenforced": list(unenforced)} if unenforced else {})
+
+
+def said_of_fit(constraint: Constraint | None) -> dict[str, object]:
+    """Return the field by which records say how texts were held to a number of tokens."""
+    fit = None if constraint is None else constraint.facts.fit
+    return {} if fit is None else {"fit": fit}
 
 
 def text_verdicts(

@@ -95,6 +95,20 @@ class PrefillError(DataError, code="E_PREFILL"):
     """A begun answer that no text of the constraint goes on."""
 
 
+class FitError(DataError, code="E_FIT"):
+    """A number of tokens within which no text ends, or for which the context has no room."""
+
+    @classmethod
+    def of(cls, kind: str, most: int, shortest: int) -> FitError:
+        """Return the error of a constraint whose shortest text has more than ``most`` tokens."""
+        return cls(
+            f"no text of the {kind} ends within {most} tokens: the shortest has {shortest}",
+            hint=f"raise `max_new_tokens` to {shortest} or more",
+            limit=most,
+            shortest=shortest,
+        )
+
+
 class UntokenizableError(DataError, code="E_UNTOKENIZABLE"):
     """A text that the tokenizer cannot represent: decoding its tokens gives another text."""
 

@@ -90,6 +90,13 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "those after the part of it that stands in the prompt.",
     ),
     RecordField(
+        "fit",
+        "string",
+        "Where `fit` was given: exact if S is all texts of at most `max_new_tokens` tokens, "
+        "conservative if some of them may be missing.",
+        (SAMPLE, SCORE, MASS),
+    ),
+    RecordField(
         "free_text",
         "string",
         "What the model wrote freely before `text`, its marker included, where `after` was given.",

@@ -24,6 +24,9 @@ Laws (checked by ``tests/laws/sessions.py`` for every kind of constraint):
 10. Threads may share a session, and sessions of one constraint: each gets what it would get alone.
     Calls that work in memory that is shared take turns; a state that one thread was given is a
     state to all.
+11. Where the constraint has a ``reach``, ``fewest_tokens`` is 0 in complete states and DONE; from
+    all others some allowed token leads to a state of which it is less. ``fewest_ahead`` is at least
+    that of every state an allowed token leads to.
 
 On ``cpu`` a session takes and gives numpy arrays; on a torch device, torch tensors.
 """
@@ -128,6 +131,24 @@ class Session(ABC):
             UsageError: The constraint has none.
         """
         raise UsageError("the states of this constraint are no places to count tokens at")
+
+    def fewest_tokens(self, states: States) -> NDArray[np.int64]:
+        """Return with how few further tokens texts may end, int64[n], the end event not counted.
+
+        An upper bound, unless the constraint's ``reach`` is exact.
+
+        Raises:
+            UsageError: The constraint has no ``reach``.
+        """
+        raise UsageError("how many tokens texts of this constraint still need is not known")
+
+    def fewest_ahead(self, states: States) -> NDArray[np.int64]:
+        """Return the most of ``fewest_tokens`` behind any allowed token, or more, int64[n].
+
+        Raises:
+            UsageError: The constraint has no ``reach``.
+        """
+        raise UsageError("how many tokens texts of this constraint still need is not known")
 
     def completions(
         self, scores: NDArray[np.float64], ends: NDArray[np.float64]

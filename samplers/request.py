@@ -19,6 +19,19 @@ DRAWS = Option(name="n", type=int, default=1, unit="texts", at_least=1)
 """Number of texts that are drawn for a prompt."""
 MAX_NEW_TOKENS = Option(name="max_new_tokens", type=int, unit="tokens", at_least=1)
 """Most tokens of a text, end event not counted."""
+DEFAULT_MAX_NEW_TOKENS = 256
+
+
+def text_limit(max_new_tokens: int | None, constraint: Constraint | None) -> int:
+    """Return the most tokens of a text where ``max_new_tokens`` may say nothing, as ``Request``.
+
+    Raises:
+        UsageError: A number below 1.
+    """
+    limit: int | None = MAX_NEW_TOKENS.check(max_new_tokens)
+    if limit is None and constraint is not None:
+        limit = constraint.max_tokens
+    return DEFAULT_MAX_NEW_TOKENS if limit is None else limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from cdec.core.models.tabular import checked_token_ids
 from cdec.core.seeds import content_id
 from cdec.samplers.method import Method
 from cdec.samplers.registry import METHODS, SAMPLERS
-from cdec.samplers.request import Request
+from cdec.samplers.request import Request, text_limit
 
 if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.samplers.base import Sampler
 
+_NO_FIT = "leave `fit` out, or give a constraint, no free text, and a method with masks"
 BATCH_SIZE = 16
 """Prompts that are decoded together."""
 
@@ -78,6 +79,7 @@ def sample(
     top_k: int | None = None,
     top_p: float | None = None,
     max_new_tokens: int | None = None,
+    fit: bool = False,
     free: FreeText | None = None,
     batch_size: int = BATCH_SIZE,
     records: Sequence[Mapping[str, object]] | None = None,
@@ -105,6 +107,7 @@ def sample(
         top_k: Tokens kept at each step; None keeps all.
         top_p: Mass kept at each step; None keeps all.
         max_new_tokens: Most tokens of a text; None takes the constraint's longest member, or 256.
+        fit: Let every text end within that number of tokens; needs a constraint, and no ``free``.
         free: What the model writes freely before the constraint begins, or around it; None for
             nothing.
         batch_size: Prompts decoded together; changes no result.
@@ -133,6 +136,10 @@ def sample(
     alone = isinstance(prompts, str)
     many: Sequence[Prompt] = [prompts] if isinstance(prompts, str) else prompts
     constraints = _one_each(held, len(many))
+    if fit:
+        if not METHODS[method].masks:
+            raise UsageError(f"`fit` means nothing to {method}, which has no masks", hint=_NO_FIT)
+        constraints = _fitted(constraints, max_new_tokens, free)
     names = _ids(many, model.vocabulary) if ids is None else _checked_ids(ids, len(many))
     view = model.with_warping(temperature, top_k, top_p)
     of_one = partial(Request.numbered, n=n, seed=seed, max_new_tokens=max_new_tokens, free=free)
@@ -220,6 +227,22 @@ def _one_each(
             hint="give one constraint, or as many as there are prompts",
         )
     return constraint
+
+
+def _fitted(
+    constraints: Sequence[Constraint | None], most: int | None, free: FreeText | None
+) -> Sequence[Constraint]:
+    """Return the texts of constraints that end within a number of tokens, of each one once."""
+    from cdec.core.combine.fitting import fit
+
+    if free is not None or None in constraints:
+        found = "there is free text" if free is not None else "a prompt has no constraint"
+        raise UsageError(
+            f"`fit` is about texts that begin with a constraint, and {found}",
+            hint=_NO_FIT,
+        )
+    fitted = {each: fit(each, text_limit(most, each)) for each in constraints if each is not None}
+    return [fitted[each] for each in constraints if each is not None]
 
 
 def _fields(

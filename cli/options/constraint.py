@@ -57,6 +57,13 @@ class ConstraintOptions:
     )
     copy: bool = copy_option()
     lookahead: int | None = lookahead_option()
+    fit: bool = option(
+        False,
+        "Every text ends within --max-new-tokens: a token is allowed only where an end is still "
+        "within reach.",
+        CONSTRAINT,
+        decides=True,
+    )
     prefill: str | None = option(
         None,
         "Begun answer that texts continue, within the constraint; the last message of a "

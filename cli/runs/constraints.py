@@ -153,6 +153,7 @@ def read_held(
         denied=denied,
         lookahead=options.lookahead,
         heal=options.heal,
+        fit=options.fit,
         prefill=require_utf8(options.prefill, "--prefill") if options.prefill else None,
     )
 

@@ -217,7 +217,8 @@ def names_of(held: ConstraintSpecification, record: PromptRecord) -> dict[str, s
         names["--lookahead"] = str(held.lookahead)
     prefill = held.prefill_of(record)
     names |= {} if prefill is None else {"--prefill": hash_of(prefill)}
-    return names | ({"--heal": "yes"} if held.heal else {})
+    asked = {"--heal": held.heal, "--fit": held.fit}
+    return names | {flag: "yes" for flag, is_asked in asked.items() if is_asked}
 
 
 def checked_tree(

@@ -281,6 +281,7 @@ def refuse_beside_free_text(options: Options) -> None:
     beside = {
         "--prefill": bool(options.held.prefill),
         "--heal": options.held.heal,
+        "--fit": options.held.fit,
         "--tree": options.methods.given.get("tree") is not None,
     }
     for flag, is_given in beside.items():

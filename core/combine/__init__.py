@@ -1,7 +1,8 @@
 """Constraints made of constraints: both of two, all but some texts, a prompt's cut end healed.
 
-Read ``wrapped`` (what all of them forward), ``conjunction``, ``denial``, ``healing`` and
-``prefill``, texts that begin with a given one. ``free_text`` says what a model writes freely until
+Read ``wrapped`` (what all of them forward), ``conjunction``, ``denial``, ``healing``,
+``prefill``, texts that begin with a given one, and ``fitting``, texts that end within a number of
+tokens. ``free_text`` says what a model writes freely until
 a marker, where members begin: ``markers`` finds markers whatever tokens spell them, ``free_part``
 is free text as a constraint that ends itself there, ``tagged`` has the members behind a marker.
 ``restriction`` applies conjunction and denial to many constraints alike; ``sorted_tokens`` looks

@@ -384,7 +384,7 @@ class DeniedConstraint(WrappedConstraint):
         denied: The texts, over the constraint's vocabulary.
 
     Raises:
-        UsageError: Texts of the constraint end themselves.
+        UsageError: Texts of the constraint end themselves, or were held to a number of tokens.
     """
 
     def __init__(self, inner: Constraint, denied: DeniedTexts) -> None:
@@ -392,6 +392,12 @@ class DeniedConstraint(WrappedConstraint):
             raise UsageError(
                 "texts of this constraint end themselves, so there is no end event to refuse",
                 hint="Deny them in the set before it is combined.",
+            )
+        if inner.facts.fit is not None:
+            raise UsageError(
+                "what may follow a text of this constraint depends on its number of tokens, and "
+                "denial goes by bytes",
+                hint="Deny the texts first, and fit what is left.",
             )
         super().__init__(inner)
         self.texts = frozenset(denied.texts)

@@ -12,6 +12,7 @@ count the tokens that spell the rest.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +24,7 @@ from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.combine.wrapped import WrappedConstraint
 from cdec.core.constraint import Constraint, Facts
 from cdec.core.device_session import on_device
-from cdec.core.errors import PrefillError
+from cdec.core.errors import FitError, PrefillError
 from cdec.core.session import DEAD, Session
 from cdec.core.verdicts import first_rejected_byte
 
@@ -207,6 +208,31 @@ class BegunConstraint(WrappedConstraint):
         """Tokens that no member exceeds, those read not counted; None where unbounded."""
         most = self.inner.max_tokens
         return None if most is None else most - len(self.read)
+
+    def within_tokens(self, most: int) -> BegunConstraint | None:
+        """Return the texts of at most ``most`` tokens behind those read, where a list has them.
+
+        Raises:
+            FitError: Every text that begins so has more.
+        """
+        if self.inner.listed is None:
+            return None
+        smaller = self._within(most)
+        if smaller is None:
+            longer = range(most + 1, self.max_tokens or 0)
+            more = bisect_left(longer, True, key=lambda n: self._within(n) is not None)
+            raise FitError.of(self.inner.facts.kind, most, most + 1 + more)
+        return smaller
+
+    def _within(self, most: int) -> BegunConstraint | None:
+        """Return a list's texts of at most ``most`` tokens behind those read; None for none."""
+        try:
+            smaller = self.inner.within_tokens(most + len(self.read))
+            if smaller is not None:
+                return BegunConstraint(smaller, self.prefill, self._tokens, self.read)
+        except (FitError, PrefillError):
+            pass
+        return None
 
     def with_forced_read(self) -> BegunConstraint:
         """Return this constraint with all tokens read that are the only ones allowed, in turn."""

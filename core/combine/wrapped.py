@@ -275,7 +275,8 @@ class WrappedConstraint(Constraint):
 
     def _facts_within(self, **changed: Any) -> Facts:
         """Return what is declared of the constraint within, with changes."""
-        return replace(self.inner.facts, **{"begun": self.begun, "prefill": None, **changed})
+        own = {"begun": self.begun, "prefill": None, "reach": None}
+        return replace(self.inner.facts, **{**own, **changed})
 
     @cached_property
     def max_tokens(self) -> int | None:

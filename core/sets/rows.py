@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import EmptySetError, UsageError
+from cdec.core.errors import EmptySetError, FitError, UsageError
 from cdec.core.mask import offsets_of
 from cdec.core.sets.members import SetMembers
 from cdec.core.sets.trie import SetArrays, build_trie
@@ -119,6 +119,18 @@ class SetRows:
         """Tokens of the longest row that is kept. O(R) once."""
         lengths = np.diff(self.arrays.row_offsets)
         return int((lengths if self.row_filter is None else lengths[self.row_filter.kept]).max())
+
+    def within(self, most: int) -> SetRows:
+        """Leave out the rows of more than ``most`` tokens; the trie is shared. O(R).
+
+        Raises:
+            FitError: Every row has more.
+        """
+        lengths = np.diff(self.arrays.row_offsets)
+        kept = lengths if self.row_filter is None else lengths[self.row_filter.kept]
+        if kept.min() > most:
+            raise FitError.of("set", most, int(kept.min()))
+        return self if kept.max() <= most else self.keep(lengths <= most)
 
     def spelled(self, row: int) -> bytes:
         """Return the bytes of a row's tokens."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
-from cdec.core.constraint import Constraint, Facts, Listed, all_accept
+from cdec.core.constraint import EXACT, Constraint, Facts, Listed, all_accept
 from cdec.core.errors import UsageError
 from cdec.core.session import Session
 from cdec.core.sets.accepted_rows import restriction
@@ -70,6 +70,7 @@ class SetConstraint(StoredConstraint, Listed):
         self.others = tuple(others)
         self.size_said = f"{rows.n_kept:,} members"
         self._denied_unknown = 0
+        self._fit: str | None = None
         # Shared by the restrictions of one set, so that each device holds the trie once.
         self._device_tries: dict[str, Any] = {}
         self._device_sessions: dict[str, Session] = {}
@@ -158,6 +159,7 @@ class SetConstraint(StoredConstraint, Listed):
             metadata=self.metadata,
             frames=[(head, index.tail) for head in index.heads],
             denied_unknown=self._denied_unknown,
+            fit=self._fit,
             unenforced=[item for other in self.others for item in other.facts.unenforced],
         )
 
@@ -219,6 +221,15 @@ class SetConstraint(StoredConstraint, Listed):
         (smaller := self._of(rows))._denied_unknown = unknown
         return smaller
 
+    def within_tokens(self, most: int) -> SetConstraint:
+        """Return this set without its rows of more than ``most`` tokens; the trie is shared. O(R).
+
+        Raises:
+            FitError: Every row has more.
+        """
+        (smaller := self._of(self.rows.within(most)))._fit = EXACT
+        return smaller
+
     def restricted_to(
         self, other: Constraint, *, max_steps: int, max_states: int
     ) -> SetConstraint | None:
@@ -252,6 +263,7 @@ class SetConstraint(StoredConstraint, Listed):
         smaller = SetConstraint(
             rows, ends_itself=self._ends_itself, metadata=self.metadata, others=kept
         )
+        smaller._fit = self._fit
         if rows.arrays is self.arrays:
             smaller._device_tries = self._device_tries
         return smaller

@@ -87,7 +87,9 @@ class SampleTasks:
         Raises:
             Exception: The record asks for what cannot be had.
         """
-        prompt, constraint = self.resolver.of(record, takes_free=self.takes_free)
+        prompt, constraint = self.resolver.of(
+            record, max_new_tokens=self.max_new_tokens, takes_free=self.takes_free
+        )
         free = self.resolver.free_text_of(record)
         self.has_keys.add(constraint is not None and constraint.facts.has_speculation_keys)
         if self.reward is not None:

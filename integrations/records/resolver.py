@@ -48,7 +48,8 @@ class ConstraintResolver:
         bind: Opens artifacts; None takes ``bind_artifact``.
 
     Raises:
-        UsageError: Healing, and a model whose prompt is not what its text continues.
+        UsageError: Healing, and a model whose prompt is not what its text continues; texts that
+            are to fit, and a method without masks.
         CdecError: An artifact is of another vocabulary, or nothing is left of one.
     """
 
@@ -71,6 +72,11 @@ class ConstraintResolver:
             raise UsageError(
                 "`heal` continues the prompt's last word, and this model's texts begin anew",
                 hint="leave `heal` out, or take a causal model",
+            )
+        if held.fit and not masks:
+            raise UsageError(
+                "`fit` means nothing to a method without masks, which holds texts to nothing",
+                hint="leave it out",
             )
         sources = held.sources or RecordSources.of()
         vocabulary = model.vocabulary
@@ -109,12 +115,18 @@ class ConstraintResolver:
         return [*compiled, *self._restriction.take_notices()]
 
     def of(
-        self, record: PromptRecord, *, takes_free: bool = False
+        self,
+        record: PromptRecord,
+        *,
+        max_new_tokens: int | None = None,
+        takes_free: bool = False,
     ) -> tuple[Prompt, Constraint | None]:
         """Return what to prompt with for a record, and what its texts must belong to.
 
         Args:
             record: Its prompt, and what it says of its constraint.
+            max_new_tokens: Of records that bring no ``max_tokens``, for texts that are to fit; None
+                as in ``Request``.
             takes_free: Whether free text before the constraint means something here.
 
         Raises:
@@ -122,10 +134,26 @@ class ConstraintResolver:
                 required, or free text where it means nothing.
             UsageError: An option needs a grammar, and the constraint is none.
             PrefillError: No text begins as the record's begun answer.
+            FitError: Texts are to fit, and no text is so short.
             CdecError: Its grammar or the like cannot be compiled, or the prompt cannot be encoded.
         """
+        most = max_new_tokens if record.max_tokens is None else record.max_tokens
         with self._model.asking:
-            return self._resolved(record, takes_free=takes_free)
+            prompt, constraint = self._resolved(record, takes_free=takes_free)
+            return prompt, self._fitted(constraint, most) if self._held.fit else constraint
+
+    def _fitted(self, constraint: Constraint | None, max_new_tokens: int | None) -> Constraint:
+        """Return a constraint's texts that end within a number of tokens.
+
+        Raises:
+            UsageError: There is no constraint, or it does not know with how few tokens texts end.
+        """
+        from cdec.core.combine.fitting import fit
+        from cdec.samplers.request import text_limit
+
+        inner = _some(constraint, "fit")
+        most = text_limit(max_new_tokens, inner)
+        return self._adapted.get((inner, most), lambda: fit(inner, most))
 
     def _resolved(
         self, record: PromptRecord, *, takes_free: bool
@@ -173,15 +201,21 @@ class ConstraintResolver:
         """Return what the model writes freely for a record; None for nothing.
 
         Raises:
-            FieldError: It makes no sense, or stands beside a begun answer or a healed prompt.
+            FieldError: It makes no sense, or stands beside a begun answer, a healed prompt or a
+                number of tokens to end within.
             LimitError: Its markers are too many, or too long.
         """
         free = record.free_text(self._held.free, self._held.marker_limits)
         if free is None:
             return None
         field = "between" if free.after == () else "after"
-        beside = "prefill" if self._held.prefill_of(record) is not None else "heal"
-        if beside == "prefill" or self._held.heal:
+        asked = {
+            "prefill": self._held.prefill_of(record) is not None,
+            "heal": self._held.heal,
+            "fit": self._held.fit,
+        }
+        beside = next((name for name, is_asked in asked.items() if is_asked), None)
+        if beside is not None:
             raise FieldError(
                 f"the record's text begins with free text (`{field}`), and `{beside}` is about one "
                 "that begins with the constraint",

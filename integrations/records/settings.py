@@ -66,6 +66,7 @@ class ConstraintSpecification:
             number.
         heal: Whether the cut end of prompts is healed; needs grammars.
         prefill: What texts of records that bring none begin with; None for nothing.
+        fit: Whether every text is to end within the record's number of new tokens.
         free: What the model writes freely for records that do not say; None for nothing.
         marker_limits: Of the markers of records; None takes those of ``free``, or the defaults.
         sources: How the grammars, regexes and schemas of records are compiled; None: the defaults.
@@ -77,6 +78,7 @@ class ConstraintSpecification:
     lookahead: int | None = None
     heal: bool = False
     prefill: str | None = None
+    fit: bool = False
     free: FreeText | None = None
     marker_limits: MarkerLimits | None = None
     sources: RecordSources | None = None

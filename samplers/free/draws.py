@@ -17,8 +17,8 @@ from cdec.core.errors import CdecError, UsageError
 from cdec.core.sample import FINISH_COMPLETE, FINISH_LENGTH, FINISH_NO_MARKER
 from cdec.samplers.free.records import FreeDraw, Region, record
 from cdec.samplers.free.writing import Written, write
-from cdec.samplers.request import MAX_NEW_TOKENS
-from cdec.samplers.walks.batch import DEFAULT_MAX_NEW_TOKENS, require_same_vocabulary
+from cdec.samplers.request import DEFAULT_MAX_NEW_TOKENS, MAX_NEW_TOKENS
+from cdec.samplers.walks.batch import require_same_vocabulary
 
 if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText

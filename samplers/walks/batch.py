@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.constraint import DONE
-from cdec.core.errors import CdecError, TokenizerMismatchError
+from cdec.core.errors import CdecError, FitError, TokenizerMismatchError
 from cdec.core.models.language_model import warped_rounding
 from cdec.samplers.prefix_tree import PrefixTree
-from cdec.samplers.request import MAX_NEW_TOKENS
+from cdec.samplers.request import text_limit
 
 if TYPE_CHECKING:
     from typing import Self
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from cdec.samplers.loops import LoopWatch
     from cdec.samplers.request import Request
 
-DEFAULT_MAX_NEW_TOKENS = 256
 UNCONSTRAINED = -1
 """Session number of a request without constraint."""
 
@@ -217,7 +216,7 @@ class Batch:
         for i, request in enumerate(self.requests):
             try:
                 self._open_session(i, request.constraint, numbers)
-                self.limits[i] = _text_limit(request)
+                self.limits[i] = text_limit(request.max_new_tokens, request.constraint)
             except CdecError as error:
                 self.errors[i] = error
         self._prefill([i for i in range(len(self.requests)) if i not in self.errors])
@@ -250,8 +249,23 @@ class Batch:
             self.roots[i] = root
             self.prompt_lengths[i] = self.model.prompt_length(root)
             room = self.model.max_new_tokens(root)
-            if room is not None:
-                self.limits[i] = min(self.limits[i], room)
+            if room is not None and room < self.limits[i]:
+                self._cut(i, room)
+
+    def _cut(self, i: int, room: int) -> None:
+        """Bound the texts of a request by the room in the context, unless all must end before."""
+        constraint = self.requests[i].constraint
+        fit = None if constraint is None else constraint.facts.fit
+        longest = None if constraint is None else constraint.max_tokens
+        if fit is None or (longest is not None and longest <= room):
+            self.limits[i] = room
+            return
+        self.errors[i] = FitError(
+            f"texts are to end within {longest} tokens, the model's context has room for "
+            f"{room} behind the prompt",
+            hint=f"lower `max_new_tokens` to {room} or less, or shorten the prompt",
+            limit=room,
+        )
 
     def _list_draws(self) -> None:
         live = [i for i in range(len(self.requests)) if i not in self.errors]
@@ -259,13 +273,6 @@ class Batch:
         self.draw_request = np.repeat(np.array(live, np.int64), counts)
         self.draw_index = np.concatenate([np.arange(n) for n in counts] or [np.arange(0)])
         self.seeds = [int(seed) for i in live for seed in self.requests[i].seeds]
-
-
-def _text_limit(request: Request) -> int:
-    limit: int | None = MAX_NEW_TOKENS.check(request.max_new_tokens)
-    if limit is None and request.constraint is not None:
-        limit = request.constraint.max_tokens
-    return DEFAULT_MAX_NEW_TOKENS if limit is None else limit
 
 
 def require_same_vocabulary(model: LanguageModel, constraint: Constraint) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cdec.compilers import grammar_constraint, regex_constraint, schema_constraint
 from cdec.core.combine.conjunction import conjoin
 from cdec.core.combine.denial import deny
+from cdec.core.combine.fitting import fit
 from cdec.core.combine.healing import HealedConstraint
 from cdec.core.combine.prefill import begin
 from cdec.core.combine.tagged import StartedConstraint, TaggedConstraint
@@ -138,10 +139,17 @@ def regex() -> Constraint:
     return regex_constraint(REGEX, VOCABULARY)
 
 
+def fitted(make: Callable[[], Constraint], rows: tuple[Row, ...], most: int) -> World:
+    """Return the world of a constraint's rows of at most so many tokens."""
+    short = tuple(row for row in rows if len(row) <= most)
+    return World(lambda: fit(make(), most), short, most)
+
+
 SET_ROWS = ((0,), (0, 1), (2,), (2, 1), (1, 0), (3, 3, 1))
 KINDS: Mapping[str, World] = {
     "set": World(lambda: Toy(VOCABULARY, TARGET, list(SET_ROWS)).constraint, SET_ROWS, 3),
     "set, short limit": World(lambda: KINDS["set"].toy.constraint, SET_ROWS, 2),
+    "set, fitted": fitted(lambda: KINDS["set"].toy.constraint, SET_ROWS, 2),
     "regex": world(regex),
     "grammar": world(lambda: grammar_constraint('start: "a" ("b" "b"?)? | "ba" | "b"', VOCABULARY)),
     "schema": world(

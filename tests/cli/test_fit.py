@@ -1,0 +1,97 @@
+"""Texts that end within a number of tokens on the command line and in Python."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.core.artifacts.opened import open_artifact
+from cdec.core.errors import UsageError
+from cdec.samplers import sample
+from tests.cli.conftest import Runner, jsonl, refused
+
+ASKED = "What is the capital of France?"
+WORDS = ("--raw", "--method", "masked", "--fit", "--max-new-tokens")
+
+
+def lengths_of(artifact: Path, model: Any) -> list[int]:
+    """Return how many tokens each member has, ascending."""
+    constraint: Any = open_artifact(artifact, vocabulary=model.vocabulary)
+    _, offsets = constraint.member_rows()
+    return sorted((offsets[1:] - offsets[:-1]).tolist())
+
+
+@pytest.mark.usefixtures("loaded")
+def test_every_text_ends_within_the_tokens_that_the_run_or_its_record_allows(
+    cdec: Runner, cities: Path, embedded_model: Any
+) -> None:
+    lengths = lengths_of(cities, embedded_model)
+    shortest, longest = lengths[0], lengths[-1]
+    assert shortest + 1 < longest
+    records = jsonl(
+        {"id": 1, "prompt": ASKED, "n": 20},
+        {"id": 2, "prompt": ASKED, "n": 20, "max_tokens": shortest},
+        {"id": 3, "prompt": ASKED, "max_tokens": shortest - 1},
+    )
+    free = cdec("sample", "-a", cities, *WORDS[:3], "--max-new-tokens", longest - 1, stdin=records)
+    assert "length" in {record.get("finish_reason") for record in free.records}
+    result = cdec("sample", "-a", cities, *WORDS, longest - 1, stdin=records)
+    *drawn, failed = result.records
+    for record in drawn:
+        most = shortest if record["id"] == 2 else longest - 1
+        assert (record["finish_reason"], record["fit"]) == ("complete", "exact"), record
+        assert record["valid"] and len(record["token_ids"]) <= most
+    assert failed["error"]["code"] == "E_FIT"
+    assert (failed["error"]["shortest"], failed["error"]["limit"]) == (shortest, shortest - 1)
+    assert result.status == 3
+    apart = cdec("sample", "-a", cities, *WORDS, longest - 1, "--batch-size", 1, stdin=records)
+    texts = [record.get("text") for record in result.records]
+    assert [record.get("text") for record in apart.records] == texts
+
+
+@pytest.mark.usefixtures("loaded")
+def test_masses_and_scores_of_fitting_texts_are_those_of_the_smaller_set(
+    cdec: Runner, cities: Path, embedded_model: Any
+) -> None:
+    lengths = lengths_of(cities, embedded_model)
+    prompt = ("--prompt", ASKED, "--raw")
+    fit = ("--fit", "--max-new-tokens", lengths[0])
+    (whole,) = cdec("mass", "-a", cities, *prompt).records
+    (short,) = cdec("mass", "-a", cities, *prompt, *fit).records
+    drawn = cdec("sample", "-a", cities, *prompt, "--method", "topn", "-n", 20, *fit).records
+    total = math.fsum(math.exp(record["logprob"]) for record in drawn)
+    assert short["mass_lower"] - 1e-6 <= total <= short["mass_upper"] + 1e-6
+    assert short["mass_upper"] < whole["mass_lower"] or total < whole["mass_upper"]
+    assert (short["fit"], "fit" in whole) == ("exact", False)
+    texts = jsonl({"text": drawn[0]["text"]}, {"text": "Paris, Texas"})
+    scored = cdec("score", "-a", cities, "--prompt", ASKED, *fit, stdin=texts).records
+    assert [record["member"] for record in scored] == [True, False]
+    assert scored[0]["fit"] == "exact" and scored[1]["log_masked"] in (None, -math.inf)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_what_cannot_be_fitted_is_refused_by_name(cdec: Runner, cities: Path) -> None:
+    words = ("sample", "-a", cities, "--prompt", ASKED, "--fit")
+    assert "--after" in refused(cdec(*words, "--after", ":"))
+    assert "without masks" in refused(cdec(*words, "--method", "unconstrained"))
+    labels = ("classify", cities, "--prompt", ASKED, "--fit")
+    assert "--fit means nothing to cdec classify" in refused(cdec(*labels))
+    own = cdec(*words[:3], "--fit", stdin=jsonl({"id": 1, "prompt": ASKED, "after": ":"}))
+    (record,) = own.records
+    assert "`fit`" in record["error"]["message"] or "--fit" in record["error"]["message"]
+
+
+def test_python_says_the_same_in_one_call(cities: Path, embedded_model: Any) -> None:
+    constraint = open_artifact(cities, vocabulary=embedded_model.vocabulary)
+    shortest = lengths_of(cities, embedded_model)[0]
+    fit: dict[str, Any] = {"fit": True, "max_new_tokens": shortest}
+    drawn = sample(embedded_model, constraint, ASKED, "masked", n=10, **fit)
+    assert {each.finish_reason for each in drawn} == {"complete"}
+    assert max(len(each.token_ids) for each in drawn) == shortest
+    with pytest.raises(UsageError, match="no masks"):
+        sample(embedded_model, constraint, ASKED, "unconstrained", **fit)
+    with pytest.raises(UsageError, match="has no constraint"):
+        sample(embedded_model, None, ASKED, "greedy", **fit)
