@@ -4,23 +4,25 @@
 
 Lists leave their longer members out. Of all others a state is a pair of the inner state and of how
 many tokens are left: a token is allowed where, behind it, the fewest tokens with which the text may
-end (``Session.fewest_tokens``) are left. Where these are bounds from above, some texts that would
-have ended in time are missing, and ``facts.fit`` says so.
+end are left. These are exact where a constraint has few states (``distances``); where a session
+knows bounds from above (``Session.fewest_tokens``), some texts that would have ended in time are
+missing, and ``facts.fit`` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.combine.distances import FAR, MOST_STATES, MOST_STEPS, Distances, distances_of
 from cdec.core.combine.wrapped import ForwardingSession, PairTable, WrappedConstraint
-from cdec.core.constraint import Constraint, Facts
+from cdec.core.constraint import EXACT, Constraint, Facts
 from cdec.core.device_session import on_device
-from cdec.core.errors import FitError, UsageError
+from cdec.core.errors import EmptySetError, FitError, UsageError
 from cdec.core.recent import Recent
 from cdec.core.session import DEAD, DONE, Session, integers
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -52,14 +54,22 @@ class FittedSession(ForwardingSession):
     """A decoding run: pairs of a state of the session within and of how many tokens are left.
 
     Args:
-        inner: Session on the CPU that knows ``fewest_tokens``.
+        inner: Session on the CPU.
         vocabulary: Of both.
         most: Tokens that a text may have.
+        distances: Of the inner states from the end; None: the inner session knows them.
     """
 
-    def __init__(self, inner: Session, vocabulary: Vocabulary, most: int) -> None:
+    def __init__(
+        self,
+        inner: Session,
+        vocabulary: Vocabulary,
+        most: int,
+        distances: Distances | None = None,
+    ) -> None:
         super().__init__(inner, vocabulary)
         self._most = most
+        self._distances = distances or inner
         self._pairs = PairTable()
         self._ahead: Recent[tuple[NDArray[np.int32], NDArray[np.int64]]] = Recent(_KEPT)
 
@@ -83,6 +93,10 @@ class FittedSession(ForwardingSession):
         after[rows] = self._pairs.intern(after[rows], left[rows] - 1)
         return after
 
+    def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> Any:
+        """Refuse bytes: tokens are counted."""
+        return Session.advance_bytes(self, states, texts)
+
     def check_within(
         self, states: NDArray[np.int64], tokens: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
@@ -97,8 +111,9 @@ class FittedSession(ForwardingSession):
         Cost: one comparison a state where many are left; else once a state one step a token.
         """
         inside, left = self._halves(states)
-        near = np.flatnonzero((inside >= 0) & (left <= self._inside.fewest_ahead(inside)))
-        for row in near.tolist():
+        live = np.flatnonzero(inside >= 0)
+        is_near = left[live] <= self._distances.fewest_ahead(inside[live])
+        for row in live[is_near].tolist():
             tokens, needed = self._followed(int(inside[row]))
             yield row, tokens[needed >= left[row]]
 
@@ -127,7 +142,7 @@ class FittedSession(ForwardingSession):
         needed = np.zeros(len(states), np.int64)
         rows = np.flatnonzero(states >= 0)
         if rows.size:
-            needed[rows] = self._inside.fewest_tokens(states[rows])
+            needed[rows] = self._distances.fewest_tokens(states[rows])
         return needed
 
     def _halves(self, states: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -144,37 +159,51 @@ class FittedSession(ForwardingSession):
 class FittedConstraint(WrappedConstraint):
     """The texts of a constraint that end within a number of tokens, held to it step by step.
 
-    Sound where the inner constraint is: from every state an end is within reach.
+    From every state an end is within reach, where the inner constraint is sound or its states are
+    few.
 
     Args:
-        inner: Its sessions know ``fewest_tokens``.
+        inner: Its states are few, or its sessions know ``fewest_tokens``.
         most: As in ``fit``.
 
     Raises:
         FitError: Every text has more tokens.
+        EmptySetError: There is no text.
         UsageError: How many tokens texts still need is not known.
     """
 
     def __init__(self, inner: Constraint, most: int) -> None:
-        if inner.facts.reach is None:
-            raise UsageError(
-                f"how many tokens a text of the {inner.facts.kind} still needs is not known, so "
-                "that `fit` has nothing to go by",
-                hint="leave `fit` out: a text that is cut off has the finish_reason length",
-            )
         super().__init__(inner)
         self.most = most
         session = inner.session("cpu")
-        shortest = int(session.fewest_tokens(session.start(1))[0])
+        ends = np.array(inner.vocabulary.eos_token_ids, np.int64)
+        self._distances = distances_of(session, ends)
+        # Distances are those of one session's states.
+        self._kept = None if self._distances is None else session
+        if self._distances is None and inner.facts.reach is None:
+            raise UsageError(
+                f"how many tokens a text of the {inner.facts.kind} still needs is not known: it "
+                f"has more than {MOST_STATES:,} states, or these allow more than {MOST_STEPS:,} "
+                "tokens together",
+                hint="leave `fit` out: a text that is cut off has the finish_reason length",
+            )
+        shortest = int((self._distances or session).fewest_tokens(session.start(1))[0])
+        if shortest == FAR:
+            raise EmptySetError(f"the {inner.facts.kind} has no text", hint="Allow some.")
         if shortest > most:
             raise FitError.of(inner.facts.kind, most, shortest)
 
     @cached_property
     def facts(self) -> Facts:
         """Facts of the inner constraint; it is walked by tokens, which are counted."""
-        inner = self.inner.facts
-        kept = {"begun": inner.begun, "prefill": inner.prefill}
-        return self._facts_within(takes_bytes=False, fit=inner.reach, **kept)
+        inner, is_exact = self.inner.facts, self._distances is not None
+        return self._facts_within(
+            is_sound=inner.is_sound or is_exact,
+            takes_bytes=False,
+            fit=EXACT if is_exact else inner.reach,
+            begun=inner.begun,
+            prefill=inner.prefill,
+        )
 
     @cached_property
     def max_tokens(self) -> int:
@@ -188,5 +217,6 @@ class FittedConstraint(WrappedConstraint):
 
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run on ``cpu`` or a torch device; it runs on the host."""
-        inner = self.inner.session("cpu")
-        return on_device(FittedSession(inner, self.vocabulary, self.most), device)
+        inner = self._kept or self.inner.session("cpu")
+        session = FittedSession(inner, self.vocabulary, self.most, self._distances)
+        return on_device(session, device)

@@ -243,12 +243,29 @@ def assert_session_laws(
             assert not stuck.any(), f"nothing is allowed after {prefixes[int(stuck.argmax())]}"
         if reference is not None:
             np.testing.assert_array_equal(masks, reference, f"{device} differs from {devices[0]}")
+        if constraint.facts.reach is not None:
+            assert_ends_are_near(session, states, vocabulary)
         assert_batch_is_rows(session, states[-16:], vocabulary)
         reference = masks
     if reference is not None:
         shared = slice(-_SHARED, None)
         assert_threads_agree(constraint, prefixes[shared], reference[:-2][shared])
     assert_constraint_laws(constraint, members, prefixes[:16])
+
+
+def assert_ends_are_near(session: Session, states: Any, vocabulary: Any) -> None:
+    """Check law 11 at some states: an end that is in reach is nearer behind some token."""
+    live = states[(states != DONE) & (states != DEAD)]
+    fewest, ahead = session.fewest_tokens(live), session.fewest_ahead(live)
+    np.testing.assert_array_equal(fewest == 0, session.is_complete(live))
+    for row, state in enumerate(live):
+        _, ids = session.allowed(live[row : row + 1])
+        tokens = np.array([i for i in ids if i not in vocabulary.eos_token_ids], np.int64)
+        after = session.advance(np.full(len(tokens), state), tokens)
+        behind = np.zeros(len(tokens), np.int64)
+        behind[after != DONE] = session.fewest_tokens(after[after != DONE])
+        assert fewest[row] == 0 or behind.min() < fewest[row], f"no way on from row {row}"
+        assert behind.max(initial=0) <= ahead[row], f"an end is farther ahead of row {row}"
 
 
 def assert_allowed_is(

@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cdec.compilers import grammar_constraint
 from cdec.core.combine.conjunction import conjoin
 from cdec.core.combine.denial import deny
 from cdec.core.combine.fitting import fit
 from cdec.core.combine.prefill import begin
 from cdec.core.constraint import EXACT, Constraint
 from cdec.core.errors import FitError, UsageError
+from cdec.core.models.tabular import TabularModel
+from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.greedy import GreedySampler
+from cdec.samplers.masked import MaskedSampler
 from tests.core.grammars.finite_language import FiniteLanguage
 from tests.laws.sessions import assert_allowed_is, assert_session_laws, random_prefixes
 from tests.laws.worlds import Row, Toy, random_toy, toy_a
@@ -87,7 +91,65 @@ def test_a_limit_cuts_masked_decoding_and_a_fitted_set_does_not() -> None:
     assert whole.to_json()["fit"] == EXACT
 
 
-def test_a_constraint_that_knows_nothing_of_ends_is_refused_by_name() -> None:
-    language = FiniteLanguage([b"0", b"01"], toy_a().vocabulary)
-    with pytest.raises(UsageError, match="still needs is not known"):
-        fit(language, 3)
+# --- Constraints of few states: exact, whatever they are.
+
+BYTES = [b"a", b"b", b"c", b"ab", b"abc", b"bc", b"ca", b"abca", b"a", b"", b"", b"cc"]
+VOCABULARY = Vocabulary(BYTES, eos_token_ids=[9, 10], width=14)
+
+
+def spellings(text: bytes) -> list[Row]:
+    """Return every sequence of tokens with these bytes."""
+    if not text:
+        return [()]
+    firsts = [token for token, piece in enumerate(BYTES) if piece and text.startswith(piece)]
+    return [(t, *rest) for t in firsts for rest in spellings(text[len(BYTES[t]) :])]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_fitted_language_is_its_spellings_of_at_most_so_many_tokens(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 8, size=int(rng.integers(1, 8)))
+    texts = sorted({bytes(rng.choice(list(b"abc"), size=n).tolist()) for n in lengths})
+    language, rows = FiniteLanguage(texts, VOCABULARY), [r for t in texts for r in spellings(t)]
+    shortest = min(map(len, rows))
+    for most in {0, 1, shortest, shortest + 1, 4}:
+        if most < shortest:
+            with pytest.raises(FitError, match=f"the shortest has {shortest}"):
+                fit(language, most)
+            continue
+        fitted = fit(language, most)
+        left = [row for row in rows if len(row) <= most]
+        assert_session_laws(fitted, left[:20], rng)
+        assert_members_are(fitted, left, [9, 10])
+        assert fitted.facts.is_sound and fitted.facts.fit == EXACT
+
+
+def test_dead_ends_of_two_constraints_are_out_of_reach() -> None:
+    first, second = [b"abca", b"bc", b"abb"], [b"abcc", b"bc", b"aba"]
+    both = conjoin(FiniteLanguage(first, VOCABULARY), FiniteLanguage(second, VOCABULARY))
+    assert not both.facts.is_sound
+    assert_members_are(fit(both, 2), spellings(b"bc"), [9, 10])
+
+
+def test_a_budget_of_no_tokens_leaves_the_empty_text() -> None:
+    language = FiniteLanguage([b"", b"a"], VOCABULARY)
+    fitted, rng = fit(language, 0), np.random.default_rng(0)
+    assert_members_are(fitted, [()], [9, 10])
+    world = TabularModel(lambda _: np.full(14, 1 / 14), VOCABULARY)
+    (drawn,) = MaskedSampler().draw(world, fitted, [0], rng=rng, max_new_tokens=1)
+    assert (drawn.text, drawn.finish_reason, drawn.token_ids) == ("", "complete", [])
+
+
+def test_a_constraint_of_many_states_that_knows_nothing_of_ends_is_refused_by_name() -> None:
+    nested = grammar_constraint('start: "a" start "b" | "c"', VOCABULARY)
+    with pytest.raises(UsageError, match="a text of the grammar still needs is not known"):
+        fit(nested, 3)
+
+
+def test_denial_comes_before_fitting() -> None:
+    language = FiniteLanguage([b"a", b"ab", b"abc"], VOCABULARY)
+    assert_members_are(
+        fit(deny(language, [b"ab"]), 1), spellings_within([b"a", b"abc"], 1), [9, 10]
+    )
+    with pytest.raises(UsageError, match="number of tokens"):
+        deny(fit(language, 2), [b"ab"])
