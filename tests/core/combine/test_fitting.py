@@ -148,8 +148,7 @@ def test_a_constraint_of_many_states_that_knows_nothing_of_ends_is_refused_by_na
 
 def test_denial_comes_before_fitting() -> None:
     language = FiniteLanguage([b"a", b"ab", b"abc"], VOCABULARY)
-    assert_members_are(
-        fit(deny(language, [b"ab"]), 1), spellings_within([b"a", b"abc"], 1), [9, 10]
-    )
+    left = [row for text in (b"a", b"abc") for row in spellings(text) if len(row) == 1]
+    assert_members_are(fit(deny(language, [b"ab"]), 1), left, [9, 10])
     with pytest.raises(UsageError, match="number of tokens"):
         deny(fit(language, 2), [b"ab"])
