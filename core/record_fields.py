@@ -122,6 +122,13 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
     RecordField("marker", "string", "The marker that free text reached; null for none."),
     RecordField("forced", "boolean", "Whether the model was forced into a marker."),
     RecordField(
+        "thinking",
+        "string",
+        "What the model thought before all else, its end included, where free text comes behind "
+        "it (`after` or `between`); null where it did not end. Elsewhere it is `free_text`.",
+    ),
+    RecordField("thinking_tokens", "integer", "How many of `free_tokens` are thinking."),
+    RecordField(
         "regions",
         "objects",
         "The tagged regions of `text`, in turn, where `between` was given: the member's `text`; "

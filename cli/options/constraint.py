@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cdec.cli.frame.declaration import limits, option
+from cdec.cli.frame.declaration import NumberOrWord, limits, option
 from cdec.cli.options.shared import (
     CONSTRAINT,
     LIMITS,
@@ -17,7 +18,11 @@ from cdec.cli.options.shared import (
     require_utf8,
 )
 from cdec.core.combine.free_text import BUDGET, REGIONS, FreeText, MarkerLimits
+from cdec.core.errors import UsageError
 from cdec.core.files.remote import Place
+
+if TYPE_CHECKING:
+    from cdec.core.combine.thinking import Amount
 
 artifact_option = partial(
     option,
@@ -118,7 +123,47 @@ class FreeTextOptions:
         decides=True,
     )
 
+    thinking: NumberOrWord | None = option(
+        None,
+        "What the model thinks before: off, on, or at most N tokens, after which it is forced to "
+        "end it; as its chat template does by itself if not given.",
+        CONSTRAINT,
+        metavar="off|on|N",
+        decides=True,
+    )
+    thinking_tags: tuple[str, str] | None = option(
+        None,
+        "What begins and what ends the thinking, where neither template nor special tokens tell.",
+        CONSTRAINT,
+        metavar="BEGIN END",
+        decides=True,
+    )
+
     marker_limits: MarkerLimits = limits(MarkerLimits(), LIMITS)
+
+    @property
+    def asked_thinking(self) -> Amount | None:
+        """The typed amount of thinking; None for what the model does by itself.
+
+        Raises:
+            UsageError: It is none, or there are tags and no amount.
+        """
+        if self.thinking is None:
+            if self.thinking_tags is not None:
+                raise UsageError(
+                    "--thinking-tags say how thinking is written, and nothing is asked of it",
+                    hint="give --thinking off, on or a number of tokens too",
+                )
+            return None
+        text = str(self.thinking)
+        if text in ("on", "off"):
+            return "on" if text == "on" else "off"
+        if text.isascii() and text.isdigit() and len(text) < 10:
+            return int(text)
+        raise UsageError(
+            f"--thinking is {text!r}, expected off, on or a number of tokens",
+            hint="leave it out for what the model does by itself",
+        )
 
     @property
     def free_text(self) -> FreeText | None:

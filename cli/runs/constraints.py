@@ -208,11 +208,12 @@ def require_grammars(
 
 def require_members(held: ConstraintSpecification, *, has_records: bool) -> None:
     """Refuse free text where no constraint follows it, before a model loads."""
-    if held.free is None or has_records or held.named or held.others:
+    thinks = held.thinking not in (None, "off")
+    if not (thinks or held.free is not None) or has_records or held.named or held.others:
         return
     raise UsageError(
         "free text ends where a constraint begins, and there is none",
-        hint="name the artifact with -a, or leave --after and --between out",
+        hint="name the artifact with -a, or leave --after, --between and --thinking out",
     )
 
 

@@ -196,6 +196,8 @@ class Plan:
             held,
             free=options.free.free_text,
             marker_limits=options.free.marker_limits,
+            thinking=options.free.asked_thinking,
+            thinking_tags=options.free.thinking_tags,
             sources=self.sources,
         )
         has_records = not options.prompts.has_texts
@@ -276,8 +278,10 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
 
 def refuse_beside_free_text(options: Options) -> None:
     """Refuse what cannot be combined with free text before a constraint."""
-    if options.free.free_text is None:
+    asked, free = options.free.asked_thinking, options.free.free_text
+    if free is None and asked in (None, "off"):
         return
+    first = "--thinking" if free is None else "--after" if free.after else "--between"
     beside = {
         "--prefill": bool(options.held.prefill),
         "--heal": options.held.heal,
@@ -287,8 +291,8 @@ def refuse_beside_free_text(options: Options) -> None:
     for flag, is_given in beside.items():
         if is_given:
             raise UsageError(
-                f"{flag} is about a text that begins with the constraint, and with "
-                f"{'--after' if options.free.after else '--between'} it begins with free text",
+                f"{flag} is about a text that begins with the constraint, and with {first} it "
+                "begins with free text",
                 hint=f"leave {flag} out",
             )
 

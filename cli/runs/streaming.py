@@ -33,6 +33,7 @@ def check_stream(options: Options) -> None:
         "--trace": options.writing.trace is not None,
         "--after": bool(options.free.after),
         "--between": options.free.between is not None,
+        "--thinking": options.free.asked_thinking not in (None, "off"),
         "--reward": options.methods.given.get("reward") is not None,
     }
     for flag, is_given in beside.items():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -339,6 +339,7 @@ class FreePart(Constraint):
         tokens: Of ``inner.vocabulary``; None sorts them.
         most: Tokens that it may have.
         strict: Whether tokens are left out; if not, all are allowed, for methods without masks.
+        then: Markers of further free text that comes behind it, in the place of the constraint.
 
     Attributes:
         table: Its states.
@@ -355,9 +356,12 @@ class FreePart(Constraint):
         *,
         most: int = 256,
         strict: bool = True,
+        then: Markers | None = None,
     ) -> None:
         self.vocabulary = inner.vocabulary
-        opens = _Opening(inner, strict=strict)
+        opens: Opens = _Opening(inner, strict=strict)
+        if then is not None:
+            opens = partial(_goes_on, then, strict)
         self.table = FreeTable(
             inner.vocabulary,
             Markers([symbols_of(marker, inner.vocabulary) for marker in markers]),
@@ -416,6 +420,13 @@ class FreePart(Constraint):
     def accepts(self, text: bytes) -> bool | None:
         """Return True: any text may be written."""
         return True
+
+
+def _goes_on(markers: Markers, strict: bool, texts: Sequence[bytes]) -> NDArray[np.bool_]:
+    """Say of bytes if free text may begin with them: none of its markers ends there already."""
+    return np.array(
+        [not strict or not isinstance(markers.follow(0, text), Found) for text in texts], np.bool_
+    )
 
 
 class _Opening:

@@ -52,6 +52,7 @@ class FreeText:
         regions: Fewest tagged regions. Where the model ends its text before, it is forced into the
             next one.
         limits: Of the markers; no part of what is asked for.
+        thinking: What comes before all that: free text up to a marker of its own, its ``after``.
 
     Raises:
         UsageError: No marker or an empty one, both kinds, a number out of range, or a budget or a
@@ -64,6 +65,7 @@ class FreeText:
     budget: int | None = None
     regions: int = 0
     limits: MarkerLimits = field(default_factory=MarkerLimits, compare=False, repr=False)
+    thinking: FreeText | None = None
 
     def __post_init__(self) -> None:
         after = (self.after,) if isinstance(self.after, str) else tuple(self.after)
@@ -119,7 +121,8 @@ class FreeText:
                 budget = kept.budget if budget is None else budget
                 regions = kept.regions if regions is None else regions
             limits = limits or (MarkerLimits() if default is None else default.limits)
-            return cls(after or (), between, budget, regions or 0, limits)
+            thinking = None if default is None else default.thinking
+            return cls(after or (), between, budget, regions or 0, limits, thinking)
         if default is None:
             if budget is None and not regions:
                 return None

@@ -197,6 +197,7 @@ class LanguageModel(ABC):
             processors, at temperature 1 (``EVENT_ROUNDING``): what is certified is widened by it.
         continues_prompt: Whether a text goes on where its prompt ends, rather than beginning anew.
         prompt_form: What becomes of prompts that are texts.
+        chat_template: Source of the templates of chats; empty where there is none.
         watch: Stands around each pass.
         asking, beside: Stands around what constraints are asked; returns a session as it is asked.
     """
@@ -208,6 +209,7 @@ class LanguageModel(ABC):
     rounding: float = 1e-6
     event_rounding: float = EVENT_ROUNDING["float32"]
     prompt_form: PromptForm = "text"
+    chat_template: str = ""
     continues_prompt: bool = True
     watch: Watch
     asking: AbstractContextManager[None] = nullcontext()

@@ -213,7 +213,7 @@ class PromptEncoder:
         rendered = rendered_chat(self._tokenizer, checked, arguments)
         if self._allow_special or not self._special:
             return self._tokenize(rendered, framed=False, special=True)
-        marks = MessageMarks(self._special, self._template(), [rendered, *texts])
+        marks = MessageMarks(self._special, self.template, [rendered, *texts])
         broken = self._render(checked, arguments, marks.broken)
         parted = self._render(checked, arguments, marks.parted)
         own = self._special_pattern.findall(parted)
@@ -228,9 +228,10 @@ class PromptEncoder:
             return self._encode_marked(cut, marks)
         return self._encode_marked(broken if is_own else parted, marks)
 
-    def _template(self) -> str:
-        """Return the source of the chat templates."""
-        template = self._tokenizer.chat_template
+    @property
+    def template(self) -> str:
+        """Source of the chat templates; empty where there is none."""
+        template = getattr(self._tokenizer, "chat_template", None) or ""
         return "\n".join(template.values()) if isinstance(template, Mapping) else str(template)
 
     def _holds(self, token_ids: list[int], special: list[str]) -> bool:

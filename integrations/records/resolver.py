@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText
     from cdec.core.combine.prefill import BegunConstraint
     from cdec.core.combine.sorted_tokens import SortedTokens
+    from cdec.core.combine.thinking import ModelThinking
     from cdec.core.constraint import Constraint
     from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -67,6 +68,7 @@ class ConstraintResolver:
         from cdec.compilers.sets.cache import SetCache
         from cdec.core.artifacts.opened import bind_artifact
         from cdec.core.combine.restriction import Restriction
+        from cdec.core.combine.thinking import Thinking
 
         if held.heal and not model.continues_prompt:
             raise UsageError(
@@ -102,6 +104,9 @@ class ConstraintResolver:
         self._adapted: Recent[Constraint] = Recent(_ADAPTED)
         self._begun: Recent[BegunConstraint] = Recent(_ADAPTED)
         self._tokens: SortedTokens | None = None
+        self._thinking: ModelThinking | None = None
+        if held.thinking is not None:
+            self._thinking = Thinking(held.thinking, held.thinking_tags).of(model)
 
     def __enter__(self) -> ConstraintResolver:
         return self
@@ -165,6 +170,8 @@ class ConstraintResolver:
                 field="after" if record.between is None else "between",
             )
         prompt = self._prompt(record)
+        if self._thinking is not None:
+            prompt = self._with_thinking(prompt, record)
         own = (record.constraint, record.candidates, tuple(record.sources.items()))
         asked = (*own, record.deny)
         constraint = self._without_denied(record, self._asked(record), asked)
@@ -183,12 +190,14 @@ class ConstraintResolver:
         from cdec.core.models.language_model import Chat
 
         told = record.template_arguments
+        if self._thinking is not None and (record.prompt is None or self._is_chat):
+            told = {**self._thinking.arguments, **told}
         if record.prompt is None:
             messages = list(record.messages or ())
             return Chat(messages, told) if told else messages
         if not told:
             return record.prompt
-        if self._model.prompt_form != "chat":
+        if not self._is_chat:
             field = "chat_template_kwargs" if record.tools is None else "tools"
             raise FieldError(
                 f"the record's {field} are for the chat template, and its prompt is a text",
@@ -196,6 +205,20 @@ class ConstraintResolver:
                 field=field,
             )
         return Chat([{"role": "user", "content": record.prompt}], told)
+
+    @property
+    def _is_chat(self) -> bool:
+        """Whether prompts that are texts go into the chat template."""
+        return self._model.prompt_form == "chat"
+
+    def _with_thinking(self, prompt: Prompt, record: PromptRecord) -> Prompt:
+        """Return a prompt at whose end the thinking has begun, or has been left out."""
+        assert self._thinking is not None
+        is_off = not self._thinking.applies(record.template_arguments)
+        if is_off and self._thinking.amount != "off":
+            return prompt
+        is_chat = record.prompt is None or self._is_chat
+        return self._thinking.prompt(self._model.encode_prompt(prompt), is_chat=is_chat)
 
     def free_text_of(self, record: PromptRecord) -> FreeText | None:
         """Return what the model writes freely for a record; None for nothing.
@@ -206,9 +229,12 @@ class ConstraintResolver:
             LimitError: Its markers are too many, or too long.
         """
         free = record.free_text(self._held.free, self._held.marker_limits)
+        field = "after" if free is None or free.after else "between"
+        if self._thinking is not None and self._thinking.applies(record.template_arguments):
+            field = "thinking" if free is None else field
+            free = self._thinking.free_text(free)
         if free is None:
             return None
-        field = "between" if free.after == () else "after"
         asked = {
             "prefill": self._held.prefill_of(record) is not None,
             "heal": self._held.heal,

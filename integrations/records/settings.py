@@ -10,6 +10,7 @@ from cdec.core.tokens.locations import EMBEDDED
 
 if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText, MarkerLimits
+    from cdec.core.combine.thinking import Amount
     from cdec.core.files.remote import FilePath
     from cdec.core.models.language_model import LanguageModel
     from cdec.core.run_clock import RunClock
@@ -69,6 +70,9 @@ class ConstraintSpecification:
         fit: Whether every text is to end within the record's number of new tokens.
         free: What the model writes freely for records that do not say; None for nothing.
         marker_limits: Of the markers of records; None takes those of ``free``, or the defaults.
+        thinking: Most tokens of what a model thinks before, ``on`` or ``off``; None leaves it to
+            the model.
+        thinking_tags: What begins and what ends it; None where the model tells.
         sources: How the grammars, regexes and schemas of records are compiled; None: the defaults.
     """
 
@@ -81,6 +85,8 @@ class ConstraintSpecification:
     fit: bool = False
     free: FreeText | None = None
     marker_limits: MarkerLimits | None = None
+    thinking: Amount | None = None
+    thinking_tags: tuple[str, str] | None = None
     sources: RecordSources | None = None
 
     @classmethod

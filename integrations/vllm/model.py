@@ -52,6 +52,7 @@ class VllmModel(TreeModel):
         self.event_rounding = event_rounding(str(model.dtype).removeprefix("torch."))
         self._prompts = PromptEncoder(llm.get_tokenizer(), vocabulary, context_length=length)
         self.prompt_form = self._prompts.form
+        self.chat_template = self._prompts.template
 
     def encode_prompt(self, prompt: Prompt) -> list[int]:
         """Return a prompt's token ids, checked against the vocabulary and the context length."""

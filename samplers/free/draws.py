@@ -39,11 +39,16 @@ class FreeParts:
         self._sorted = lru_cache(1)(SortedTokens)
         self._tagged = lru_cache(_KEPT)(self._new_tagged)
         self._free_part = lru_cache(_KEPT)(self._new_part)
+        self._thinking_part = lru_cache(_KEPT)(self._new_thinking)
         self._begun = lru_cache(_KEPT)(_begun)
 
     def part(self, constraint: Constraint, free: FreeText, *, strict: bool) -> FreePart:
         """Return the free part before a constraint, or before a region of it."""
         return self._free_part(constraint, free, strict)
+
+    def thinking(self, constraint: Constraint, free: FreeText, *, strict: bool) -> FreePart:
+        """Return the free part before the one that ``part`` returns."""
+        return self._thinking_part(constraint, free, strict)
 
     def constrained(self, constraint: Constraint, free: FreeText, begun: bytes) -> Constraint:
         """Return what holds behind a marker, from the bytes on that its token has behind it."""
@@ -56,6 +61,12 @@ class FreeParts:
     def _new_part(self, constraint: Constraint, free: FreeText, strict: bool) -> FreePart:
         tokens = self._sorted(constraint.vocabulary)
         return FreePart(self._inner(constraint, free), free.markers, tokens, strict=strict)
+
+    def _new_thinking(self, constraint: Constraint, free: FreeText, strict: bool) -> FreePart:
+        assert free.thinking is not None  # it is drawn
+        then = self.part(constraint, free, strict=strict).table.markers
+        markers, tokens = free.thinking.markers, self._sorted(constraint.vocabulary)
+        return FreePart(constraint, markers, tokens, strict=strict, then=then)
 
     def _new_tagged(self, constraint: Constraint, between: tuple[str, str]) -> TaggedConstraint:
         begin, end = (symbols_of(marker, constraint.vocabulary) for marker in between)
@@ -171,17 +182,31 @@ class FreeDraws:
             raise UsageError("a text with free parts was begun already", hint="leave `begun` out")
         require_same_vocabulary(self._model, constraint)
         MAX_NEW_TOKENS.check(request.max_new_tokens)
-        require_spelt(free, self._model.vocabulary)
-        if free.owes(0):
-            self._part(request).forced_at(0, 1)
-        self._draws += [FreeDraw(number, i, int(seed)) for i, seed in enumerate(request.seeds)]
+        draws = [
+            FreeDraw(number, i, int(seed), is_thinking=free.thinking is not None)
+            for i, seed in enumerate(request.seeds)
+        ]
+        for each, is_thinking in ((free.thinking, True), (free, False)):
+            if each is not None:
+                require_spelt(each, self._model.vocabulary)
+                if each.owes(0):
+                    self._part(request, is_thinking=is_thinking).forced_at(0, 1)
+        self._draws += draws
 
     def _goes_on(self, draw: FreeDraw) -> bool:
         return draw.finish is None and draw.number not in self._errors
 
-    def _part(self, request: Request) -> FreePart:
+    def _part(self, request: Request, *, is_thinking: bool) -> FreePart:
+        """Return what a free part of a request is held to: its thinking, or what comes then."""
         assert request.constraint is not None and request.free is not None  # opened
-        return self._parts.part(request.constraint, request.free, strict=self._sampler.method.masks)
+        part = self._parts.thinking if is_thinking else self._parts.part
+        return part(request.constraint, request.free, strict=self._sampler.method.masks)
+
+    def _stage(self, draw: FreeDraw) -> FreeText:
+        """Return what the free part under way leads to."""
+        free = self._requests[draw.number].free
+        assert free is not None  # opened
+        return free.thinking if draw.is_thinking and free.thinking is not None else free
 
     def _write(self, draws: Sequence[FreeDraw], kept: ExitStack) -> None:
         """Draw the next free part, or forced marker, of each text; ``kept`` ends what is held."""
@@ -191,7 +216,14 @@ class FreeDraws:
             if most < 1:
                 self._cut(draw)
                 continue
-            key = draw.number, tuple(draw.tokens), draw.state, draw.is_forced, most
+            key = (
+                draw.number,
+                tuple(draw.tokens),
+                draw.state,
+                draw.is_forced,
+                draw.is_thinking,
+                most,
+            )
             asked.setdefault(key, []).append(draw)
         groups = list(asked.values())
         for some in _bunches(groups):
@@ -218,15 +250,13 @@ class FreeDraws:
 
     def _held(self, draw: FreeDraw) -> FreePart:
         """Return what the free part under way is held to."""
-        part, most = self._part(self._requests[draw.number]), self._room(draw)
+        request, most = self._requests[draw.number], self._room(draw)
+        part = self._part(request, is_thinking=draw.is_thinking)
         return part.forced_at(draw.state, most) if draw.is_forced else part.at(draw.state, most)
 
     def _room(self, draw: FreeDraw) -> int:
         """Return how many tokens the free part under way may still have."""
-        request = self._requests[draw.number]
-        free = request.free
-        assert free is not None  # opened
-        most = request.max_new_tokens
+        free, most = self._stage(draw), self._requests[draw.number].max_new_tokens
         left = (
             DEFAULT_MAX_NEW_TOKENS - draw.free_tokens if most is None else most - len(draw.tokens)
         )
@@ -262,14 +292,17 @@ class FreeDraws:
     def _reach(self, draw: FreeDraw, read: Reached) -> None:
         request = self._requests[draw.number]
         assert request.constraint is not None and request.free is not None  # opened
-        draw.marker, draw.onward = read.marker, read.onward
         draw.is_forced, draw.written = False, 0
+        if draw.is_thinking:
+            draw.end_thinking(read.onward, self._model.vocabulary)
+            draw.state = self._part(request, is_thinking=False).state_after(read.onward)
+            return
+        draw.marker, draw.onward = read.marker, read.onward
         draw.constraint = self._parts.constrained(request.constraint, request.free, read.onward)
 
     def _end(self, draw: FreeDraw, part: Written) -> None:
         """The model ended the text: in its place it is forced into a marker that is owed."""
-        free = self._requests[draw.number].free
-        assert free is not None  # opened
+        free = self._stage(draw)
         if free.owes(len(draw.regions)):
             draw.force()
             # The end was not taken.
@@ -282,8 +315,7 @@ class FreeDraws:
 
     def _cut(self, draw: FreeDraw) -> None:
         """The free part has all its tokens: it is forced into a marker, or the text is cut."""
-        free = self._requests[draw.number].free
-        assert free is not None  # opened
+        free = self._stage(draw)
         is_owed = free.budget is not None and free.owes(len(draw.regions))
         if is_owed and not draw.is_forced and draw.written >= (free.budget or 0):
             draw.force()
@@ -348,7 +380,8 @@ class FreeDraws:
         if rest is None:
             draw.finish = sample.finish_reason
         else:
-            draw.state = self._part(self._requests[draw.number]).state_after(rest)
+            part = self._part(self._requests[draw.number], is_thinking=False)
+            draw.state = part.state_after(rest)
 
 
 def _bunches(groups: Sequence[list[FreeDraw]]) -> Iterable[Sequence[list[FreeDraw]]]:

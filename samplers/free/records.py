@@ -61,6 +61,8 @@ class FreeDraw:
         free_tokens: Tokens of all free parts.
         log_p: Log P of the tokens so far. free_log_p: Of those of free parts.
         free_log_z: Sum of log Z over the events of free parts.
+        is_thinking: Whether that is the thinking before all else.
+        thinking: Bytes of it, where it has ended, and its tokens; their markers included.
         is_forced: Whether the free part under way is forced into its marker.
         was_forced: Whether any was.
         marker: Number of the last marker reached.
@@ -84,6 +86,8 @@ class FreeDraw:
     log_p: float = 0.0
     free_log_p: float = 0.0
     free_log_z: float = 0.0
+    is_thinking: bool = False
+    thinking: tuple[bytes, int] | None = None
     is_forced: bool = False
     was_forced: bool = False
     marker: int | None = None
@@ -116,6 +120,12 @@ class FreeDraw:
             value = sample.diagnostics.get(name)
             if isinstance(value, int):
                 self.costs[name] += value
+
+    def end_thinking(self, onward: bytes, vocabulary: Vocabulary) -> None:
+        """Let free text begin behind the thinking, of whose last token it has ``onward``."""
+        text = vocabulary.decode(self.tokens)
+        self.thinking = text[: len(text) - len(onward)], len(self.tokens)
+        self.is_thinking = False
 
     def force(self) -> None:
         """Let the free part under way be forced into its marker."""
@@ -231,7 +241,16 @@ def _fields(draw: FreeDraw, markers: tuple[str, ...]) -> dict[str, object]:
         "free_log_z": draw.free_log_z if is_known else None,
         **marker,
         "forced": draw.was_forced,
+        **_thinking(draw),
     }
+
+
+def _thinking(draw: FreeDraw) -> dict[str, object]:
+    """Return the fields of thinking that comes before other free text; none where there is none."""
+    if draw.thinking is None:
+        return {"thinking": None, "thinking_tokens": len(draw.tokens)} if draw.is_thinking else {}
+    text, tokens = draw.thinking
+    return {"thinking": text.decode("utf-8", "replace"), "thinking_tokens": tokens}
 
 
 def _free_text(draw: FreeDraw, vocabulary: Vocabulary) -> dict[str, object]:

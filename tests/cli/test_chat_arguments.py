@@ -103,3 +103,72 @@ def test_special_tokens_are_markers(cdec: Runner, model: Path) -> None:
 
 def ord_token(text: str) -> int:
     return int(byte_tokenizer()(text)["input_ids"][0])
+
+
+THINKING = ("sample", "--choices", "yes,no", "--method", "masked", "-n", "3")
+SHOWN = ("--fields", "text,free_text,free_tokens,forced,marker,valid,token_ids,logprob,log_weight")
+
+
+def test_a_model_thinks_as_long_as_it_may(cdec: Runner, model: Path) -> None:
+    records = jsonl({"id": 1, "messages": [USER]})
+    for tokens in (0, 4):
+        words = (*THINKING, "-m", model, *SHOWN, "--thinking", str(tokens))
+        for record in cdec(*words, stdin=records).records:
+            free = record["free_tokens"]
+            assert free <= tokens + 3 and record["valid"] and record["logprob"] is not None
+            # The template has two line breaks behind the end of the thinking.
+            assert record["token_ids"][free - 3] == END_THINK
+            assert (record["marker"], record["free_text"][-2:]) == ("</think>\n\n", "\n\n")
+
+
+def test_thinking_is_switched_off_as_the_template_has_it(cdec: Runner, model: Path) -> None:
+    records = jsonl({"id": 1, "messages": [USER]})
+    words = (*THINKING, "-m", model, "--fields", "text,logprob")
+    off = cdec(*words, "--thinking", "off", stdin=records).records
+    told = cdec(*words, "--template-args", '{"enable_thinking": false}', stdin=records).records
+    assert [r["text"] for r in off] == [r["text"] for r in told]
+    assert [r["logprob"] for r in off] == pytest.approx([r["logprob"] for r in told], abs=1e-4)
+    # A record's own word goes before.
+    own = jsonl({"id": 1, "messages": [USER], "chat_template_kwargs": {"enable_thinking": False}})
+    mixed = cdec(*words, "--thinking", "4", stdin=own).records
+    assert [r["text"] for r in mixed] == [r["text"] for r in told]
+
+
+def test_thinking_comes_before_tagged_regions(cdec: Runner, model: Path) -> None:
+    records = jsonl({"id": 1, "messages": [USER]})
+    words = (*THINKING, "-m", model, "--thinking", "3", "--max-new-tokens", "80")
+    between = ("--between", "<tool_call>", "</tool_call>", "--regions", "1", "--budget", "4")
+    kept = ("--fields", "thinking_tokens,free_tokens,regions,token_ids")
+    for record in cdec(*words, *between, *kept, stdin=records).records:
+        assert record["token_ids"][record["thinking_tokens"] - 1] == END_THINK
+        for region in record["regions"]:
+            assert region["first_token"] > record["thinking_tokens"]
+            assert record["token_ids"][region["first_token"] - 1] == CALL
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--thinking", "much"), "--thinking is 'much'"),
+        (("--thinking", "-1"), "--thinking is '-1'"),
+        (("--thinking-tags", "a", "b"), "--thinking-tags"),
+        (("--thinking", "5", "--prefill", "y"), "--prefill"),
+        (("--thinking", "5", "--heal"), "--heal"),
+        (("--thinking", "5", "--stream"), "--thinking means nothing with --stream"),
+    ],
+)
+def test_thinking_that_makes_no_sense_is_refused(
+    cdec: Runner, model: Path, words: tuple[str, ...], said: str
+) -> None:
+    ran = cdec(*THINKING[:-2], "-m", model, *words, "--prompt", "x")
+    assert (ran.status, ran.error_code) == (2, "E_USAGE")
+    assert said in ran.stderr
+
+
+def test_a_model_that_does_not_tell_how_it_thinks_is_told(cdec: Runner, cities: Path) -> None:
+    words = ("sample", "-a", cities, "--prompt", "x", "--method", "masked", "--thinking", "2")
+    refused = cdec(*words)
+    assert (refused.status, refused.error_code) == (2, "E_USAGE")
+    assert "give --thinking-tags" in refused.stderr
+    (record,) = cdec(*words, "--thinking-tags", "<think>", "</think>").records
+    assert record["free_text"].endswith("</think>") and record["valid"]

@@ -87,6 +87,7 @@ class TransformersModel(TreeModel):
         self._module = module
         self._prompts = prompts
         self.prompt_form = prompts.form
+        self.chat_template = prompts.template
         self._device = device
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
         keeps = ("logits_to_keep", "num_logits_to_keep")
