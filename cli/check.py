@@ -17,7 +17,13 @@ from cdec.cli.options import shared
 from cdec.cli.options.one_line import OneLineOptions
 from cdec.cli.options.shared import refuse_terminal, refuse_unused
 from cdec.cli.options.texts import TextFormatOptions
-from cdec.cli.runs.artifacts import bind_for, found_artifact, read_artifact, require_terminals
+from cdec.cli.runs.artifacts import (
+    bind_for,
+    found_artifact,
+    parse_named,
+    read_artifact,
+    require_terminals,
+)
 from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.tally import Tally
 from cdec.core.errors import DataError, EncodingError, FieldError, JsonError, Notice, UsageError
@@ -55,6 +61,7 @@ class Options(CommonOptions):
         at_least=0,
         at_most=math.inf,
     )
+    sets: list[str] = shared.sets_option()
     copy: bool = shared.copy_option()
     lookahead: int | None = shared.lookahead_option()
     explain: bool = option(
@@ -247,6 +254,8 @@ def _constraint(
     if options.tokenizer is not None:
         vocabulary, _ = load_vocabulary(options.tokenizer, None, None)
     constraint = bind_for(file, vocabulary)
+    if options.sets or constraint.set_names:
+        constraint = constraint.with_sets(parse_named(options.sets, "--set"))
     if options.lookahead is None:
         return constraint
     return constraint.with_lookahead(options.lookahead)

@@ -25,7 +25,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdec.core.errors import FieldError, LimitError, UsageError, needs_grammar
 from cdec.core.session import DEAD, DONE, Session, States
@@ -38,7 +38,17 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
 
-__all__ = ["DEAD", "DONE", "Constraint", "Facts", "Listed", "Session", "States", "all_accept"]
+__all__ = [
+    "DEAD",
+    "DONE",
+    "Constraint",
+    "Facts",
+    "Listed",
+    "NarrowedSet",
+    "Session",
+    "States",
+    "all_accept",
+]
 
 EXACT, CONSERVATIVE = "exact", "conservative"
 """Whether texts held to a number of tokens are all that have so many, or perhaps fewer."""
@@ -96,6 +106,20 @@ class Facts:
     fit: str | None = None
     begun: bytes = b""
     prefill: str | None = None
+
+
+class NarrowedSet(NamedTuple):
+    """What a record leaves of a set within its constraint.
+
+    Attributes:
+        name: Of the set.
+        texts: Members, texts or else entity ids; or texts that are left out.
+        is_denied: Whether they are left out; if not, they alone are allowed.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    is_denied: bool = False
 
 
 class Listed(ABC):
@@ -251,6 +275,37 @@ class Constraint(ABC):
         """
         return None
 
+    @property
+    def set_names(self) -> Sequence[str]:
+        """Names of the sets that it holds within it, which are given when it is opened."""
+        return ()
+
+    def with_sets(self, sets: Mapping[str, Any]) -> Constraint:
+        """Return this constraint with the sets that it holds within it.
+
+        Args:
+            sets: By name: a ``SetConstraint``, of whatever tokenizer, or the path of its artifact.
+
+        Raises:
+            UsageError: It holds no set of such a name.
+            CdecError: A file is missing or damaged.
+        """
+        if not sets:
+            return self
+        raise no_set(self, next(iter(sets)))
+
+    def narrowed(self, sets: Sequence[NarrowedSet]) -> Constraint:
+        """Return this constraint with less of the sets that it holds within it.
+
+        Raises:
+            FieldError: It holds no such set, or candidates are no members of it.
+            EmptySetError: Nothing is left of one.
+        """
+        if not sets:
+            return self
+        error = no_set(self, sets[0].name)
+        raise FieldError(error.message, hint=error.hint, field="candidates")
+
     def with_lookahead(self, lookahead: int | None) -> Constraint:
         """Return this constraint with masks that look ``lookahead`` terminals further.
 
@@ -288,6 +343,15 @@ def candidates_of(constraint: Constraint, texts_or_ids: Sequence[str]) -> Constr
             field="candidates",
         )
     return constraint.listed.candidates(texts_or_ids)
+
+
+def no_set(constraint: Constraint, name: str) -> UsageError:
+    """Return the error of a set that a constraint does not hold."""
+    known = ", ".join(map(repr, constraint.set_names))
+    return UsageError(
+        f"the {constraint.facts.kind} holds no set {name!r} within it; it holds {known or 'none'}",
+        hint="give the sets that it names",
+    )
 
 
 def no_use(constraint: Constraint, parameter: str) -> UsageError:

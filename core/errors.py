@@ -55,6 +55,10 @@ class ChatTemplateMissingError(UsageError, code="E_NO_CHAT_TEMPLATE"):
     """A record has ``messages`` and the tokenizer has no chat template."""
 
 
+class SetMissingError(UsageError, code="E_SET_MISSING"):
+    """A constraint holds a set within it, and the set is not given; ``sets`` names those."""
+
+
 class DataError(CdecError, code="E_DATA", exit_status=65):
     """The input data is not what its format promises."""
 

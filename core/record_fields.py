@@ -151,6 +151,14 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         (SAMPLE, SCORE, CHECK),
     ),
     RecordField(
+        "members",
+        "objects",
+        "Where sets stand within a schema: their members in `text`, in turn: the `set`; the "
+        "`pointer` of the string; the member's `text`; the entity's `id`, and `entity_ids` where "
+        "several have that text.",
+        (SAMPLE, SCORE, CHECK),
+    ),
+    RecordField(
         "unenforced",
         "objects",
         "JSON Schemas compiled with `lenient`: what masks leave open: the `path` of a keyword, the "

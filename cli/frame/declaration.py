@@ -16,6 +16,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "K": ("--K", "-K"),
     "artifact": ("--artifact", "-a"),
     "conjoined": ("--and",),
+    "sets": ("--set",),
     "input": ("--input", "-i"),
     "model": ("--model", "-m"),
     "n": ("-n", "--n"),

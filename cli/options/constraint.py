@@ -16,6 +16,7 @@ from cdec.cli.options.shared import (
     copy_option,
     lookahead_option,
     require_utf8,
+    sets_option,
 )
 from cdec.core.combine.free_text import BUDGET, REGIONS, FreeText, MarkerLimits
 from cdec.core.errors import UsageError
@@ -60,6 +61,7 @@ class ConstraintOptions:
         CONSTRAINT,
         metavar="ARTIFACT",
     )
+    sets: list[str] = sets_option()
     copy: bool = copy_option()
     lookahead: int | None = lookahead_option()
     fit: bool = option(

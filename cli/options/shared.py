@@ -153,6 +153,16 @@ class FailureOptions:
     )
 
 
+sets_option = partial(
+    option,
+    [],
+    "Set that a schema or grammar holds within it by this name: an artifact of `cdec compile-set`, "
+    "of whatever tokenizer; repeatable.",
+    CONSTRAINT,
+    metavar="NAME=ARTIFACT",
+)
+
+
 def refuse_among(output: Path, inputs: Iterable[str], what: str, flag: str) -> None:
     """Refuse a file to write that is one of those that are read, whatever its name.
 

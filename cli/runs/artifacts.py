@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from cdec.core.errors import (
     TokenizerMismatchError,
     UsageError,
 )
+from cdec.core.files.remote import place_of
 from cdec.core.kinds import SOURCE_KINDS, artifact_kinds
 from cdec.core.kinds import found as found_at
 from cdec.core.progress import Progress, silent
@@ -272,3 +273,23 @@ def recompiling(path: Path, described: Mapping[str, Any], tokenizer: str) -> str
         return None
     tail = ["--tokenizer", tokenizer, "-o", str(path), "--force"]
     return f"{command.again(path, described)} {shlex.join(tail)}"
+
+
+def parse_named(pairs: Sequence[str], flag: str = "--constraint") -> dict[str, Place]:
+    """Return name → path for every ``--constraint NAME=ARTIFACT``, or another such option.
+
+    Raises:
+        UsageError: No ``=``, an empty part, or a name given twice.
+    """
+    named: dict[str, Place] = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        if not (name and equals and path):
+            raise UsageError(
+                f"{flag} is {pair!r}, expected NAME=ARTIFACT",
+                hint=f"write for example {flag} cities=cities.arrow",
+            )
+        if name in named:
+            raise UsageError(f"{flag} names {name!r} twice", hint="give each its own name")
+        named[name] = place_of(path)
+    return named

@@ -21,6 +21,7 @@ from cdec.cli.runs.artifacts import (
     find_artifacts,
     found_artifact,
     optional_artifact,
+    parse_named,
     read_artifact,
     require_terminals,
 )
@@ -31,7 +32,6 @@ from cdec.core.errors import (
     UsageError,
     needs_grammar,
 )
-from cdec.core.files.remote import place_of
 from cdec.core.progress import Progress, silent
 from cdec.integrations.records.settings import DEFAULT, ConstraintSpecification
 
@@ -96,27 +96,11 @@ def named_artifacts(
     """
     named = parse_named(options.constraint)
     default = {} if artifact is None else {DEFAULT: artifact}
-    return ConstraintSpecification(named=default | named, others=_others(options.conjoined))
-
-
-def parse_named(pairs: Sequence[str]) -> dict[str, Place]:
-    """Return name → path for every ``--constraint NAME=ARTIFACT``.
-
-    Raises:
-        UsageError: No ``=``, an empty part, or a name given twice.
-    """
-    named: dict[str, Place] = {}
-    for pair in pairs:
-        name, equals, path = pair.partition("=")
-        if not (name and equals and path):
-            raise UsageError(
-                f"--constraint is {pair!r}, expected NAME=ARTIFACT",
-                hint="write for example --constraint cities=cities.arrow",
-            )
-        if name in named:
-            raise UsageError(f"--constraint names {name!r} twice", hint="give each its own name")
-        named[name] = place_of(path)
-    return named
+    return ConstraintSpecification(
+        named=default | named,
+        others=_others(options.conjoined),
+        sets=parse_named(options.sets, "--set"),
+    )
 
 
 def _others(paths: Sequence[Place]) -> dict[str, Place]:
@@ -150,6 +134,7 @@ def read_held(
     return ConstraintSpecification(
         named={name: read(place) for name, place in places.named.items()},
         others={words: read(place) for words, place in places.others.items()},
+        sets={name: read(place) for name, place in places.sets.items()},
         denied=denied,
         lookahead=options.lookahead,
         heal=options.heal,

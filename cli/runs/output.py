@@ -207,8 +207,13 @@ def names_of(held: ConstraintSpecification, record: PromptRecord) -> dict[str, s
     """Return what tells a record's constraint from others, by the words of messages."""
     from cdec.samplers.learning.saved import hash_of
 
-    own = {**record.sources, "candidates": record.candidates}
-    restricted = {"--and": held.other_digests, "--deny": sorted(set(held.denied))}
+    chosen = record.candidates or [list(one) for one in record.narrowed]
+    own = {**record.sources, "candidates": chosen}
+    restricted = {
+        "--and": held.other_digests,
+        "--deny": sorted(set(held.denied)),
+        "--set": held.set_digests,
+    }
     names = {"artifact": held.digests.get(record.constraint or DEFAULT, "")}
     if record.sources:
         names = {}

@@ -259,6 +259,7 @@ def decided(plan: Plan, files: Files) -> dict[str, object]:
         "model": named_model(options.loading.model),
         "artifacts": dict(sorted(held.digests.items())),
         **({"and": held.other_digests} if held.others else {}),
+        **({"sets": held.set_digests} if held.sets else {}),
         "deny": _hash(held.denied) if held.denied else None,
         "template": None if template is None else _hash([template.texts, template.fields]),
         **({} if plan.tree is None else {"tree": str(plan.tree.path)}),

@@ -42,7 +42,7 @@ from cdec.core.errors import DataError, LimitError
 from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
-from cdec.core.schemas.program import OWN_STYLE, USUAL_ESCAPES
+from cdec.core.schemas.program import OWN_STYLE, SETS_KEY, USUAL_ESCAPES
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -220,7 +220,10 @@ def _built(
         columns = emitter.columns.arrays(blanks, layout, vocabulary)
     note_keywords(report, document, expansion, columns)
     note_bytes(report, vocabulary, layout)
-    return columns, _metadata(text, vocabulary, options, report), report
+    metadata = _metadata(text, vocabulary, options, report)
+    if emitter.sets:
+        metadata[SETS_KEY] = json.dumps(list(emitter.sets))
+    return columns, metadata, report
 
 
 def _metadata(

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from cdec.compilers.schemas.options import SchemaLimits
 from cdec.core.errors import LimitError
 from cdec.core.schemas.errors import SchemaInvalidError, SchemaRefError
-from cdec.core.schemas.own_keywords import NOTE, NUMBER_READERS, NUMBERS, UNENFORCED
+from cdec.core.schemas.own_keywords import NOTE, NUMBER_READERS, NUMBERS, SET, UNENFORCED
 
 DRAFTS = {
     "draft-03": 3,
@@ -178,6 +178,7 @@ KEYWORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     NUMBERS: (lambda v: v in NUMBER_READERS, f"one of {', '.join(NUMBER_READERS)}"),
     UNENFORCED: _NAMES,
     NOTE: _STRING,
+    SET: (lambda v: isinstance(v, str) and bool(v), "the name of a set"),
 }
 """Keywords that decide which values are valid, or hold schemas: a check of their value, and what
 is expected in words."""

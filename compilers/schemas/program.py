@@ -246,6 +246,8 @@ class Emitter:
         self._objects: dict[ObjectShape, list[int]] = {}
         self._raw: dict[tuple[Numbers, frozenset[str]], int] = {}
         self._strings: dict[Strings, list[tuple[int, int, int]]] = {}
+        self.sets: dict[str, int] = {}
+        """Names of the sets whose members are strings somewhere, and their numbers."""
 
     def emit(self, goal: Goal) -> None:
         """Write the value of a goal, which becomes value 0, and all that it holds.
@@ -287,7 +289,8 @@ class Emitter:
         for shape in found.objects:
             objects |= dict.fromkeys(self._object(shape))
         places = sorted(set(self._expansion.goals.places(goal)))
-        self.columns.add_value(raw, self._parts(found.strings), list(arrays), list(objects), places)
+        strings = [*self._parts(found.strings), *map(self._members, sorted(found.members))]
+        self.columns.add_value(raw, strings, list(arrays), list(objects), places)
 
     def _raw_start(self, numbers: Numbers, words: frozenset[str]) -> int:
         key = (numbers, words)
@@ -304,6 +307,10 @@ class Emitter:
                 (self._pool(edges), low, high) for edges, low, high in strings.parts()
             ]
         return self._strings[strings]
+
+    def _members(self, name: str) -> tuple[int, int, int]:
+        """Return the alternative of a set's members, which stand in no automaton."""
+        return -1 - self.sets.setdefault(name, len(self.sets)), 0, -1
 
     def _pool(self, edges: Edges) -> int:
         start = self.columns.add_automaton(edges)

@@ -21,7 +21,7 @@ from cdec.core.artifacts.read import (
     verify_bytes,
 )
 from cdec.core.artifacts.write import DIGEST_KEY, digest_of_arrays
-from cdec.core.constraint import Constraint, Facts, no_use
+from cdec.core.constraint import Constraint, Facts, no_set, no_use
 from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError, UsageError
 from cdec.core.files.fetched import local_copy
 from cdec.core.files.remote import FilePath, place_of
@@ -72,6 +72,12 @@ class StoredConstraint(Constraint):
     def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
         """Say whether a lookahead can change the masks of an artifact with these metadata."""
         return cls.of_kind.has_terminals
+
+    def with_sets(self, sets: Mapping[str, Any]) -> StoredConstraint:
+        """Return this constraint with the sets that it holds within it."""
+        if not sets:
+            return self
+        raise no_set(self, next(iter(sets)))
 
     def with_lookahead(self, lookahead: int | None) -> StoredConstraint:
         """Return this constraint with masks that look ``lookahead`` terminals further."""
@@ -159,6 +165,7 @@ def open_artifact(
     vocabulary: Vocabulary | None = None,
     limits: ArtifactLimits | None = None,
     copy: bool = False,
+    sets: Mapping[str, Any] | None = None,
 ) -> StoredConstraint:
     """Open an artifact as a constraint.
 
@@ -168,6 +175,7 @@ def open_artifact(
             the artifact, enough to inspect and check without a tokenizer.
         limits: What reading may cost.
         copy: As for ``read_artifact``.
+        sets: Those that it holds within it, by name, as ``with_sets`` takes them.
 
     Returns:
         The constraint. Cost: a read of the file the first time, milliseconds afterwards.
@@ -179,7 +187,8 @@ def open_artifact(
         TokenizerMismatchError: Compiled for another vocabulary, tokenisation or end of sequence.
         LimitError: Larger than the limits, or compressed.
     """
-    return bind_artifact(read_artifact(path, limits=limits, copy=copy), vocabulary)
+    opened = bind_artifact(read_artifact(path, limits=limits, copy=copy), vocabulary)
+    return opened.with_sets(sets or {})
 
 
 def bind_artifact(file: ArtifactFile, vocabulary: Vocabulary | None = None) -> StoredConstraint:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,14 +65,30 @@ class CacheFolder:
         finally:
             os.close(folder)
 
+    def owned(self, name: str) -> Path | None:
+        """Return the path of a file that is to be mapped; None as ``read`` says."""
+        with suppress(OSError):
+            status = (self.path / name).lstat()
+            if is_ours(self.path.lstat()) and stat.S_ISREG(status.st_mode) and is_ours(status):
+                return self.path / name
+        return None
+
     def keep(self, name: str, data: bytes | memoryview) -> None:
         """Write a file, and forget the oldest beyond ``most``."""
+
+        def write(path: Path) -> None:
+            with whole_file(path, force=True, mode=0o600) as file:
+                file.write(data)
+
+        self.keep_by(name, write)
+
+    def keep_by(self, name: str, write: Callable[[Path], None]) -> None:
+        """Let ``write`` write a whole file, and forget the oldest beyond ``most``."""
         with suppress(OSError, OutputError):
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not is_ours(self.path.lstat()):
                 return
-            with whole_file(self.path / name, force=True, mode=0o600) as file:
-                file.write(data)
+            write(self.path / name)
             files = [(file.stat().st_mtime_ns, file) for file in self.path.iterdir()]
             for _, old in sorted(files)[: -self._most]:
                 old.unlink(missing_ok=True)

@@ -228,7 +228,7 @@ def json_pointer(text: bytes, *, within: bool) -> str:
     while at < len(text):
         byte = text[at : at + 1]
         if byte == b'"':
-            end = _string_end(text, at)
+            end = string_end(text, at)
             if end is None:
                 break
             rest = text[end:].lstrip(b" \t\r\n")
@@ -252,7 +252,7 @@ def json_pointer(text: bytes, *, within: bool) -> str:
     return "".join(f"/{part}" for part in parts)
 
 
-def _string_end(text: bytes, at: int) -> int | None:
+def string_end(text: bytes, at: int) -> int | None:
     """Return where the string that begins at ``at`` ends; None where the text breaks off in it."""
     at += 1
     while at < len(text):

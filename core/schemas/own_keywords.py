@@ -13,6 +13,9 @@ UNENFORCED = "x-cdec-unenforced"
 NOTE = "x-cdec-note"
 """A note to whoever compiles, such as the day that past and future are told by."""
 
+SET = "x-cdec-set"
+"""Name of a set whose members strings are; the set is given where the artifact is opened."""
+
 NUMBER_READERS = ("integers", "doubles")
 """``integers``: digits alone, as readers of integers take them. ``doubles``: whatever a double is
 neither infinite for nor, but for 0 itself, 0."""

@@ -37,7 +37,8 @@ whether a text can be completed:
   capacity is at least the minimum, and what counters lack at most the capacity;
 * where keys or strings must be distinct: infinitely many go on from each of their states, so that
   one that was there before can always be made longer;
-* a string: characters so far and the fewest further ones at most its maximum. Where it has a
+* a string that is a member of a set: its trie says;
+* another string: characters so far and the fewest further ones at most its maximum. Where it has a
   maximum, or a minimum above 0, every length from the fewest on is possible from every state.
 """
 
@@ -71,7 +72,7 @@ class SchemaArrays(NamedTuple):
     state_open: NDArray[np.uint8]  # [S] keys: 1 where a region is reachable; else 1
     raw_start: NDArray[np.int32]  # [V] state, or -1
     string_offsets: NDArray[np.int64]  # [V + 1] alternatives that are strings
-    string_start: NDArray[np.int32]  # state
+    string_start: NDArray[np.int32]  # state; of members of a set -1 - its number
     string_min: NDArray[np.int64]  # characters
     string_max: NDArray[np.int64]  # characters, -1 unbounded
     array_offsets: NDArray[np.int64]  # [V + 1] alternatives that are arrays
@@ -126,6 +127,9 @@ OWN_STYLE = 128
 none; one blank behind colons and commas; lines that are indented by two or four blanks or a tab."""
 USUAL_ESCAPES = 256
 """Added to ``indent``: of printable ASCII only quotes and backslashes are escaped, by one more."""
+
+SETS_KEY = "cdec.sets"
+"""Metadata: names of the sets whose members are strings, in the order of their numbers."""
 
 COLUMNS: Mapping[str, str] = element_types(SchemaArrays)
 """Column name -> element type."""

@@ -19,9 +19,16 @@ from cdec.core.artifacts.checks import (
     require_rising,
     vocabulary_size,
 )
-from cdec.core.schemas.program import LARGEST, MOST_INDENT, OWN_STYLE, REGION_RANK, USUAL_ESCAPES
+from cdec.core.schemas.program import (
+    LARGEST,
+    MOST_INDENT,
+    OWN_STYLE,
+    REGION_RANK,
+    SETS_KEY,
+    USUAL_ESCAPES,
+)
 
-__all__ = ["check_schema", "check_schema_shape"]
+__all__ = ["check_schema", "check_schema_shape", "set_names"]
 
 _STATE = ("state_label", "state_shortest", "state_free", "state_low", "state_high", "state_open")
 _BITS = (
@@ -102,6 +109,22 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
         unenforced = None
     is_list = isinstance(unenforced, list) and all(map(_is_note, unenforced))
     require(is_list, "cdec.unenforced", "a list of objects with path, keyword and reason")
+    set_names(metadata)
+
+
+def set_names(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the sets whose members are strings of a schema.
+
+    Raises:
+        ArtifactInvalidError: They are no distinct names.
+    """
+    try:
+        names = json.loads(metadata.get(SETS_KEY, "[]"))
+    except (ValueError, RecursionError):
+        names = None
+    is_good = isinstance(names, list) and all(isinstance(n, str) and n for n in names)
+    require(is_good and len(set(names)) == len(names), SETS_KEY, "a list of distinct names")
+    return tuple(names)
 
 
 def _is_note(entry: object) -> bool:
@@ -128,7 +151,7 @@ def check_schema(arrays: Columns, metadata: Mapping[str, str]) -> None:
     _check_states(arrays)
     states, values = len(arrays["state_label"]), len(arrays["raw_start"])
     require_range(arrays, "raw_start", -1, states)
-    require_range(arrays, "string_start", 0, states)
+    require_range(arrays, "string_start", -len(set_names(metadata)), states)
     require_range(arrays, "array_ids", 0, len(arrays["array_min"]))
     require_range(arrays, "object_ids", 0, len(arrays["object_min"]))
     require_range(arrays, "object_key", -1, states)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -12,16 +12,18 @@ import numpy as np
 
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
-from cdec.core.constraint import Facts
+from cdec.core.constraint import Facts, NarrowedSet, no_set
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.schemas.json_tokens import json_tokens
 from cdec.core.schemas.levels import text_refusal
+from cdec.core.schemas.members import members_of, refused_string, strings_of
 from cdec.core.schemas.other_forms import form_refusal, range_reason, spelling_refusal
 from cdec.core.schemas.program import COLUMNS, OWN_STYLE, USUAL_ESCAPES, SchemaArrays, arrays_from
-from cdec.core.schemas.program_checks import check_schema, check_schema_shape
+from cdec.core.schemas.program_checks import check_schema, check_schema_shape, set_names
 from cdec.core.schemas.session import DEFAULT_BUDGET, Engine, SchemaSession
 from cdec.core.session import Session
+from cdec.core.sets.spelled import SpelledSet, given_sets, narrowed_sets, spelled
 from cdec.core.tokens.vocabulary import Vocabulary
 
 __all__ = ["SchemaConstraint"]
@@ -59,6 +61,7 @@ class SchemaConstraint(StoredConstraint):
             1 MiB, with the steps between them that are remembered, a quarter of it (4 KiB at least,
             4 MiB at most).
         reader: What makes a value of a member; JSON is read as it is.
+        sets: Those that its strings may be members of, as far as they are given.
 
     Raises:
         UsageError: The vocabulary has no end-of-sequence id.
@@ -75,6 +78,7 @@ class SchemaConstraint(StoredConstraint):
         *,
         memo_bytes: int = DEFAULT_BUDGET,
         reader: Callable[[str], Any] = json.loads,
+        sets: Mapping[str, SpelledSet] | None = None,
     ) -> None:
         if not vocabulary.eos_token_ids:
             raise UsageError(
@@ -85,14 +89,40 @@ class SchemaConstraint(StoredConstraint):
         self.vocabulary = vocabulary
         self.metadata = metadata
         self.memo_bytes = memo_bytes
+        self.sets = dict(sets or {})
         self._reader = reader
         self._engine: Engine | None = None
 
     def read_by(self, reader: Callable[[str], Any]) -> SchemaConstraint:
         """Return this constraint with another reader."""
-        return SchemaConstraint(
-            self.arrays, self.vocabulary, self.metadata, memo_bytes=self.memo_bytes, reader=reader
-        )
+        return self._with(reader=reader)
+
+    def _with(self, **changed: Any) -> SchemaConstraint:
+        kept: dict[str, Any] = {"memo_bytes": self.memo_bytes, "reader": self._reader}
+        given = kept | {"sets": self.sets} | changed
+        return SchemaConstraint(self.arrays, self.vocabulary, self.metadata, **given)
+
+    @cached_property
+    def set_names(self) -> tuple[str, ...]:
+        """Names of the sets that its strings may be members of."""
+        return set_names(self.metadata)
+
+    def with_sets(self, sets: Mapping[str, Any]) -> SchemaConstraint:
+        """Return this constraint with the sets that its strings may be members of."""
+        for name in sets:
+            if name not in self.set_names:
+                raise no_set(self, name)
+        return self._with(sets=self.sets | {name: spelled(given) for name, given in sets.items()})
+
+    def narrowed(self, sets: Sequence[NarrowedSet]) -> SchemaConstraint:
+        """Return this constraint with less of the sets that its strings may be members of."""
+        return self._with(sets=narrowed_sets(self, self.sets, sets))
+
+    def annotations(self, text: bytes) -> Mapping[str, object]:
+        """Return ``members``, where strings may be members of sets; nothing else."""
+        if not self.set_names:
+            return {}
+        return {"members": members_of(self._on_host(), text, self.set_names, self.sets)}
 
     @classmethod
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> SchemaConstraint:
@@ -127,10 +157,12 @@ class SchemaConstraint(StoredConstraint):
 
     def _on_host(self) -> SchemaSession:
         ends = self.vocabulary.eos_token_ids
+        sets = given_sets(self.set_names, self.sets)
         if self._engine is None or self._engine.should_be_replaced:
             few = bool(self.arrays.indent[0] & USUAL_ESCAPES)
             tokens = json_tokens(self.vocabulary, few_escapes=few)
-            self._engine = Engine(self.arrays, tokens, ends, self.memo_bytes)
+            views = [one.view() for one in sets]
+            self._engine = Engine(self.arrays, tokens, ends, self.memo_bytes, views)
         return SchemaSession(self._engine, ends, self.vocabulary.width)
 
     @cached_property
@@ -138,7 +170,7 @@ class SchemaConstraint(StoredConstraint):
         from cdec.core.child.judge import TextChecker
         from cdec.core.schemas.validity import stored_language
 
-        return TextChecker(stored_language(self.metadata))
+        return TextChecker(stored_language(self.metadata, self.set_names))
 
     def accepts(self, text: bytes) -> bool | None:
         """Check a finished text by the jsonschema package, in a process of its own.
@@ -147,8 +179,24 @@ class SchemaConstraint(StoredConstraint):
             None where that took too long, or it cannot read what is stored. What ``reader`` cannot
             read is refused.
         """
-        verdict = self._checker(text)
+        verdict = self._checker(self._said_of_sets(text) + text)
         return False if verdict is not False and not self._is_read(text) else verdict
+
+    def _said_of_sets(self, text: bytes) -> bytes:
+        """Return which strings of a text are members of which set, as ``validity`` reads it.
+
+        By the sets' own indices of texts: nothing of the tries that masks walk.
+        """
+        if not self.set_names:
+            return b""
+        sets = dict(zip(self.set_names, given_sets(self.set_names, self.sets), strict=True))
+        strings = {json.loads(text[first:end]) for _, first, end in strings_of(text)}
+        encoded = {string: string.encode("utf-8", "surrogatepass") for string in strings}
+        held = {
+            name: [string for string, data in encoded.items() if of.holds(data)]
+            for name, of in sets.items()
+        }
+        return json.dumps(held).encode() + b"\n"
 
     def _is_read(self, text: bytes) -> bool:
         try:
@@ -177,6 +225,8 @@ class SchemaConstraint(StoredConstraint):
         refusal = text_refusal(session, self.vocabulary, text, shown)
         if refusal is None:
             return None
+        if self.set_names:
+            refusal |= refused_string(session, text, refusal["byte"], self.set_names, self.sets)
         found = spelling_refusal(session, self.vocabulary, text, refusal, shown)
         if found.get("written") is not False:
             is_finite = self._options.get("numbers") == "finite"

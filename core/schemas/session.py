@@ -42,13 +42,20 @@ class Engine:
         tokens: Of the vocabulary.
         end_ids: Ascending end-of-sequence ids.
         budget: Bytes of masks that are kept from call to call.
+        sets: Views of the tries over the bytes of the sets that strings may be members of, by their
+            numbers.
 
     Attributes:
         handle: What the library's functions take.
     """
 
     def __init__(
-        self, arrays: SchemaArrays, tokens: JsonTokens, end_ids: tuple[int, ...], budget: int
+        self,
+        arrays: SchemaArrays,
+        tokens: JsonTokens,
+        end_ids: tuple[int, ...],
+        budget: int,
+        sets: Sequence[tuple[Any, ...]] = (),
     ) -> None:
         self.arrays = arrays_from(arrays._asdict())
         self.budget = budget
@@ -56,6 +63,10 @@ class Engine:
         self.handle = library.schema_engine_make(
             self.arrays, *tokens.tries(), tokens.held(), ends, budget, _MOST_BYTES
         )
+        # The engine reads them as long as it lives.
+        self._sets = [library.hold_trie(view) for view in sets]
+        for trie in self._sets:
+            library.schema_engine_add_set(self.handle, trie)
 
     def start(self) -> int:
         """Return the state before the first byte."""

@@ -18,13 +18,13 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import Any
 
 from cdec.core.child.readers import Language, Parse
-from cdec.core.schemas.own_keywords import NUMBERS
+from cdec.core.schemas.own_keywords import NUMBERS, SET
 
 _CLOCK = r"(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))"
 _TIME = re.compile(_CLOCK, re.ASCII)
@@ -329,17 +329,19 @@ _DRAFTS = ("Draft202012Validator", "Draft7Validator", "Draft6Validator", "Draft4
 """What a schema that names no draft may be written in, the first that takes it."""
 
 
-def stored_language(metadata: Mapping[str, str]) -> Language:
-    """Return the language of a schema artifact's metadata."""
+def stored_language(metadata: Mapping[str, str], sets: Sequence[str] = ()) -> Language:
+    """Return the language of a schema artifact's metadata; texts begin as ``sets`` asks."""
     options = json.loads(metadata["cdec.options"])
     # Artifacts from before there was the option hold any.
     numbers = options.get("numbers", "any")
-    return schema_language(metadata["cdec.schema"], options["formats"], numbers)
+    return schema_language(metadata["cdec.schema"], options["formats"], numbers, sets)
 
 
-def schema_language(source: str, formats: str = "enforce", numbers: str = "any") -> Language:
+def schema_language(
+    source: str, formats: str = "enforce", numbers: str = "any", sets: Sequence[str] = ()
+) -> Language:
     """Return what ``parser_of`` reads, for the process that judges."""
-    return Language(__name__, (source, formats, numbers))
+    return Language(__name__, (source, formats, numbers, "1" if sets else ""))
 
 
 def load() -> None:
@@ -350,13 +352,17 @@ def load() -> None:
     parse("1", 0.0)
 
 
-def parser_of(source: str, formats: str = "enforce", numbers: str = "any") -> Parse | None:
+def parser_of(
+    source: str, formats: str = "enforce", numbers: str = "any", sets: str = ""
+) -> Parse | None:
     """Return what says whether a text is an instance; None where the source is no schema.
 
     Args:
         source: The schema, JSON.
         formats: ``enforce`` or ``annotate``.
         numbers: ``any``, or ``finite``: a text with one that no double can hold is no instance.
+        sets: Not empty: a text stands behind a line that says by a JSON object, by the name of each
+            set, which of its strings are members.
 
     Returns:
         A function of a text; the time is not looked at. None of it where a reference leads nowhere
@@ -372,9 +378,16 @@ def parser_of(source: str, formats: str = "enforce", numbers: str = "any") -> Pa
         return None
     checker = format_checker() if formats == "enforce" else None
     # subtle: without a registry of its own the package would fetch references from the network.
+    members: dict[str, list[str]] = {}
+    if sets:
+        validator_class = _with_members(validator_class, members)
     validator = validator_class(schema, registry=REGISTRY, format_checker=checker)
 
     def parse(text: str, _deadline: float) -> bool | None:
+        if sets:
+            said, text = text.split("\n", 1)
+            members.clear()
+            members.update(json.loads(said))
         try:
             instance = read_json(text, finite=numbers == "finite")
         except ValueError:
@@ -420,6 +433,17 @@ def _exact(kind: Any) -> Any:
     if "dependencies" not in kind.VALIDATORS:
         known["dependencies"] = older
     return jsonschema.validators.extend(kind, validators=known, type_checker=types)
+
+
+def _with_members(kind: Any, members: Mapping[str, list[str]]) -> Any:
+    """Return a validator class that knows which strings of a text are members of which set."""
+    from jsonschema import ValidationError, validators
+
+    def is_member(validator: Any, name: Any, instance: Any, _schema: Any) -> Iterator[Any]:
+        if validator.is_type(instance, "string") and instance not in members.get(name, ()):
+            yield ValidationError(f"{instance!r} is no member of {name}")
+
+    return validators.extend(kind, validators={SET: is_member})
 
 
 def _is_spelled_integer(_checker: object, value: object) -> bool:

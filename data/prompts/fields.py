@@ -9,6 +9,7 @@ from typing import Any, TypedDict, TypeVar
 
 import orjson
 
+from cdec.core.constraint import NarrowedSet
 from cdec.core.errors import FieldError, LimitError
 from cdec.data.ids import RecordId
 from cdec.data.prompts.names import OtherFields, is_constraint_of_others, near_name
@@ -242,6 +243,22 @@ class RecordFields:
             "leave the field out to allow every entity of the artifact",
         )
 
+    def candidates_or_sets(
+        self, field: str, value: object
+    ) -> tuple[tuple[str, ...] | None, tuple[NarrowedSet, ...]]:
+        """Check candidates: a list, or of sets within the constraint an object of such by name.
+
+        An object ``{"deny": [...]}`` in the place of a list is of texts that are left out.
+        """
+        if not isinstance(value, dict):
+            return self.candidates(field, value), ()
+        narrowed = []
+        for name, given in value.items():
+            is_denied = isinstance(given, dict) and given.keys() == {"deny"}
+            listed = given["deny"] if is_denied else given
+            narrowed.append(NarrowedSet(name, self.candidates(field, listed), is_denied))
+        return None, tuple(narrowed)
+
     def schema(self, field: str, value: object) -> str:
         """Check a JSON Schema given as an object (or true/false) or as its text."""
         if isinstance(value, dict | bool):
@@ -256,7 +273,10 @@ class RecordFields:
                 ``constraint`` or ``candidates``.
         """
         texts = [field for field in _CONSTRAINT_TEXTS if field in self.fields]
-        others = [field for field in ("constraint", "candidates") if field in self.fields]
+        # Those by the names of sets narrow what a text holds within it.
+        chosen = "candidates" in self.fields and not isinstance(self.fields["candidates"], dict)
+        others = ["constraint"] if "constraint" in self.fields else []
+        others += ["candidates"] if chosen else []
         if len(texts) > 1 or (texts and others):
             first, second = (texts + others)[:2]
             raise self.error(

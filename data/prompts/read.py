@@ -243,6 +243,8 @@ class _Reader:
             raise record.error(
                 "prefill", "stands beside an answer that messages begin", "give one of the two"
             )
+        chosen = record.optional("candidates", record.candidates_or_sets)
+        candidates, narrowed = (None, ()) if chosen is None else chosen
         return PromptRecord(
             id=record_id,
             line=record.line,
@@ -254,7 +256,8 @@ class _Reader:
             temperature=record.optional("temperature", record.temperature),
             max_tokens=record.optional("max_tokens", record.count),
             constraint=record.optional("constraint", record.non_empty_text),
-            candidates=record.optional("candidates", record.candidates),
+            candidates=candidates,
+            narrowed=narrowed,
             grammar=record.optional("grammar", record.non_empty_text),
             regex=record.optional("regex", record.non_empty_text),
             schema=record.optional("schema", record.schema),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from cdec.core.combine.free_text import FreeText, MarkerLimits
+from cdec.core.constraint import NarrowedSet
 from cdec.core.errors import CdecError, FieldError, UsageError
 from cdec.data.ids import RecordId
 
@@ -47,6 +48,7 @@ class PromptRecord:
         max_tokens: Most new tokens, at least 1.
         constraint: Name of one of the run's constraints.
         candidates: Texts or entity ids that alone are allowed.
+        narrowed: What is left of sets within its constraint.
         grammar: Grammar text.
         regex: Regular expression.
         schema: JSON Schema as JSON text.
@@ -72,6 +74,7 @@ class PromptRecord:
     max_tokens: int | None = None
     constraint: str | None = None
     candidates: tuple[str, ...] | None = None
+    narrowed: tuple[NarrowedSet, ...] = ()
     grammar: str | None = None
     regex: str | None = None
     schema: str | None = None

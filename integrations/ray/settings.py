@@ -126,7 +126,7 @@ def digests_of(held: ConstraintSpecification) -> dict[str, str]:
     from cdec.core.artifacts.read import peek_metadata
 
     found = {}
-    for place in (*held.named.values(), *held.others.values()):
+    for place in (*held.named.values(), *held.others.values(), *held.sets.values()):
         if hasattr(place, "session"):
             raise UsageError(
                 "the artifact is an open constraint, and workers are other processes",

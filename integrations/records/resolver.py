@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from cdec.core.combine.prefill import BegunConstraint
     from cdec.core.combine.sorted_tokens import SortedTokens
     from cdec.core.combine.thinking import ModelThinking
-    from cdec.core.constraint import Constraint
+    from cdec.core.constraint import Constraint, NarrowedSet
     from cdec.core.models.language_model import LanguageModel, Prompt
+    from cdec.core.sets.spelled import SpelledSet
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.prompts.record import PromptRecord
     from cdec.integrations.records.settings import ConstraintSpecification
@@ -83,14 +84,18 @@ class ConstraintResolver:
         sources = held.sources or RecordSources.of()
         vocabulary = model.vocabulary
         bind = bind or bind_artifact
-        others = {words: bind(file, vocabulary) for words, file in held.others.items()}
+        self._spelled: dict[str, SpelledSet] = {}
+        others = {
+            words: self._with_sets(bind(file, vocabulary), held)
+            for words, file in held.others.items()
+        }
         self._held = held
         self._model = model
         self._required = required
         self._masks = masks
         self._restriction = Restriction(others, held.denied)
         self._opened: dict[str, Constraint] = {
-            name: bind(file, vocabulary) for name, file in held.named.items()
+            name: self._with_sets(bind(file, vocabulary), held) for name, file in held.named.items()
         }
         names = {name: str(file.path) for name, file in held.named.items()}
         if default is not None:
@@ -173,7 +178,7 @@ class ConstraintResolver:
         if self._thinking is not None:
             prompt = self._with_thinking(prompt, record)
         own = (record.constraint, record.candidates, tuple(record.sources.items()))
-        asked = (*own, record.deny)
+        asked = (*own, record.narrowed, record.deny)
         constraint = self._without_denied(record, self._asked(record), asked)
         if self._held.lookahead is not None:
             inner, look = _some(constraint, "lookahead"), self._held.lookahead
@@ -253,13 +258,13 @@ class ConstraintResolver:
     def _asked(self, record: PromptRecord) -> Constraint | None:
         """Return the constraint that a record asks for, with what is asked of all of them."""
         for field, text in record.sources.items():
-            source = (text, self._source_options[field])
+            source = (text, self._source_options[field], record.narrowed)
             return self._own(source, self._compiled, f"the record's {field}")
         constraint = self._named(record.constraint)
         if constraint is None:
             if record.candidates is not None:
                 return self._own(record.candidates, self._sets.of, "the record's candidates")
-            if self._required:
+            if self._required or record.narrowed:
                 raise FieldError(
                     "the record names no constraint and the run has no artifact",
                     hint=_HOW_TO_NAME_ONE,
@@ -267,6 +272,11 @@ class ConstraintResolver:
                 )
             return self._recent.get(None, self._others_alone) if self._restriction else None
         name, texts = record.constraint or DEFAULT, record.candidates
+        if record.narrowed:
+            narrowed = record.narrowed
+            return self._recent.get(
+                (name, narrowed), lambda: self._left(self._opened[name].narrowed(narrowed), name)
+            )
         if texts is None:
             return self._restricted[name]
         return self._recent.get((name, texts), lambda: self._candidates(name, texts))
@@ -288,9 +298,30 @@ class ConstraintResolver:
         denied = [text.encode() for text in record.deny]
         return self._recent.get(("deny", asked), lambda: deny(constraint, denied))
 
-    def _compiled(self, source: tuple[str, SourceOptions[Any]]) -> Constraint:
-        """Return the constraint of a text and what it is compiled with."""
-        return self._sources.of(*source)
+    def _compiled(
+        self, source: tuple[str, SourceOptions[Any], tuple[NarrowedSet, ...]]
+    ) -> Constraint:
+        """Return the constraint of a text and its options, with what is left of its sets."""
+        text, options, narrowed = source
+        compiled = self._sources.of(text, options)
+        if not compiled.set_names:
+            return compiled.narrowed(narrowed)
+        whole = self._recent.get(compiled, lambda: self._with_sets(compiled, self._held))
+        return self._recent.get(("sets", source), lambda: whole.narrowed(narrowed))
+
+    def _with_sets(self, constraint: Constraint, held: ConstraintSpecification) -> Constraint:
+        """Return a constraint with the run's sets that it holds within it.
+
+        Raises:
+            SetMissingError: The run gives no set of a name.
+        """
+        from cdec.core.sets.spelled import given_sets, spelled
+
+        for name in constraint.set_names:
+            if name in held.sets and name not in self._spelled:
+                self._spelled[name] = spelled(held.sets[name])
+        given_sets(constraint.set_names, self._spelled)
+        return constraint.with_sets({name: self._spelled[name] for name in constraint.set_names})
 
     def _own(self, asked: _Asked, make: Callable[[_Asked], Constraint], name: str) -> Constraint:
         """Return what is left of a constraint that a record brings."""

@@ -62,6 +62,7 @@ class ConstraintSpecification:
         named: Artifacts by the name that records give in ``constraint``, each a path or URL, or
             verified and read; DEFAULT names the one of records that name none.
         others: Those that all texts must satisfy as well, by the words that name them.
+        sets: Sets that stand within constraints, by name, likewise.
         denied: Texts never to emit.
         lookahead: Terminals that tokens of grammars may begin beyond their first; None for any
             number.
@@ -78,6 +79,7 @@ class ConstraintSpecification:
 
     named: Mapping[str, Any] = field(default_factory=dict)
     others: Mapping[str, Any] = field(default_factory=dict)
+    sets: Mapping[str, Any] = field(default_factory=dict)
     denied: Sequence[str] = ()
     lookahead: int | None = None
     heal: bool = False
@@ -126,7 +128,9 @@ class ConstraintSpecification:
                 for name, place in given.items()
             }
 
-        return replace(self, named=files(self.named), others=files(self.others))
+        return replace(
+            self, named=files(self.named), others=files(self.others), sets=files(self.sets)
+        )
 
     @property
     def has_artifacts(self) -> bool:
@@ -141,6 +145,11 @@ class ConstraintSpecification:
     def digests(self) -> dict[str, str]:
         """Digests of the artifacts that were read, by name."""
         return {name: file.metadata["cdec.digest"] for name, file in self.named.items()}
+
+    @property
+    def set_digests(self) -> dict[str, str]:
+        """Digests of the sets within constraints, by name."""
+        return {name: file.metadata["cdec.digest"] for name, file in sorted(self.sets.items())}
 
     @property
     def other_digests(self) -> list[str]:

@@ -310,6 +310,7 @@ static PyMethodDef table[] = {
     ROW(json_tokens_classify, "data:b starts:t+1 few characters:t cuts:t ends:t blanks:t"),
     ROW(json_tokens_content, "characters:t rows:r,w"),
     MAKE(schema_engine_make, "schema whole crossing endings behind tokens end_ids:e budget most"),
+    ROW(schema_engine_add_set, "engine trie"),
     ROW(schema_engine_start, "engine"),
     ROW(schema_engine_advance, "engine states:n token_ids:n out:n"),
     ROW(schema_engine_check, "engine states:n token_ids:n,m out:n,m"),

@@ -778,6 +778,10 @@ CDEC_API cdec_schema_engine *cdec_schema_engine_make(
     const cdec_token_trie *endings, const cdec_token_trie *behind, const cdec_json_tokens *tokens,
     cdec_i64 end_ids, int64_t budget, int64_t most);
 CDEC_API void cdec_schema_engine_free(cdec_schema_engine *engine);
+/* Add the next set whose members strings may be, before the first start: the i-th that is added is
+ * that of alternatives whose `string_start` is -1 - i. Its tokens are bytes; what it reads must live
+ * as long as the engine. */
+CDEC_API int64_t cdec_schema_engine_add_set(cdec_schema_engine *engine, const cdec_trie *trie);
 /* Return the state before the first byte. */
 CDEC_API int64_t cdec_schema_engine_start(cdec_schema_engine *engine);
 /* Write the states after `token_ids` [n]; O(1) each where it was done before. */

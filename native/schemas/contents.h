@@ -200,25 +200,22 @@ class Strings : public Layout {
       }
       const uint8_t least = at.at_low ? low[at.depth] : 0x80,
                     most = at.at_high ? high[at.depth] : 0xBF;
-      const Range edges = range(p.state_edges, at.state);
-      work_.spent += edges.size();
-      for (const int64_t edge : edges) {
-        const uint8_t first = std::max(p.edge_low[edge], least),
-                      last = std::min(p.edge_high[edge], most);
-        if (first > last) continue;
+      p.each_edge(at.state, [&](int32_t edge_low, int32_t edge_high) {
+        ++work_.spent;
+        const int32_t first = std::max<int32_t>(edge_low, least),
+                      last = std::min<int32_t>(edge_high, most);
+        if (first > last) return;
+        const int32_t target = p.step(at.state, first);
         const bool is_least = first == least && at.at_low, is_most = last == most && at.at_high;
         const auto push = [&](bool at_low, bool at_high) {
           open.push_back(
-              {p.edge_target[edge], static_cast<uint8_t>(at.depth + 1), at_low, at_high});
+              {target, static_cast<uint8_t>(at.depth + 1), at_low, at_high});
         };
-        if (first == last) {
-          push(is_least, is_most);
-          continue;
-        }
+        if (first == last) return push(is_least, is_most);
         if (is_least) push(true, false);
         if (is_most) push(false, true);
         if (last - first + 1 > is_least + is_most) push(false, false);
-      }
+      });
     }
     return false;
   }

@@ -10,7 +10,7 @@ using namespace cdec::schemas;
 struct cdec_schema_engine {
   cdec_schema_engine(const cdec_schema& schema, const Vocabulary& vocabulary, cdec_i64 end_ids,
                      int64_t budget, int64_t most)
-      : program(schema),
+      : program(schema, &memory),
         states(program, work, memory, most),
         masks(states, vocabulary, budget),
         end_ids(end_ids),
@@ -151,6 +151,13 @@ cdec_schema_engine* cdec_schema_engine_make(const cdec_schema* schema, const cde
 }
 
 void cdec_schema_engine_free(cdec_schema_engine* engine) { delete engine; }
+
+int64_t cdec_schema_engine_add_set(cdec_schema_engine* engine, const cdec_trie* trie) {
+  return locked(engine, [&](cdec_schema_engine& e) -> int64_t {
+    e.program.sets.add(*trie);
+    return 0;
+  });
+}
 
 int64_t cdec_schema_engine_start(cdec_schema_engine* engine) {
   return locked(engine, [](cdec_schema_engine& e) -> int64_t { return e.states.start(); });

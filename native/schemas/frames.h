@@ -194,7 +194,7 @@ class Frames {
   bool item_may_end(Phase phase, const Item& item) const {
     if (phase == Phase::kRaw) return p.state_label[item.place] >= 0;
     if (phase == Phase::kString)
-      return item.content >= p.string_min[item.part] && p.state_label[item.place] >= 0;
+      return item.content >= p.string_min[item.part] && p.is_string(item.place);
     if (phase == Phase::kObjectOpen || phase == Phase::kObjectNext)
       return progresses.object_may_end(item.part, item.place);
     return progresses.array_may_end(item.part, item.place);

@@ -7,6 +7,7 @@
 
 #include "bits.h"
 #include "repetitions.h"
+#include "set_tokens.h"
 
 namespace cdec::schemas {
 
@@ -26,6 +27,7 @@ class Masks {
         budget_(budget),
         masks_(&memory_),
         repetitions_(states, vocabulary.whole),
+        set_tokens_(states, vocabulary.whole),
         row_(words_),
         run_index_(p.state_label.size, -1) {
     int32_t deepest = 0, fewest = 0;
@@ -98,6 +100,8 @@ class Masks {
     found_.clear();
     if (content.row >= 0) {
       walk(content.is_steady ? v.endings : v.crossing, state, nullptr);
+    } else if (set_tokens_.reads(state)) {
+      walk_sets(state);
     } else if (states_.frame(at.frame).phase >= Phase::kKey || p.layout) {
       walk(v.whole, state, nullptr);
     } else {
@@ -159,7 +163,7 @@ class Masks {
     int64_t room = -1;
     bool is_steady = true;
     for (const Item& item : at.items) {
-      const uint8_t free = p.state_free[is_key ? item.content : item.place];
+      const uint8_t free = p.free_behind(is_key ? item.content : item.place);
       is_steady &= free >= kAbsorbing;
       if (!is_key) {
         room = std::max(room, free_string(item, is_steady));
@@ -176,7 +180,7 @@ class Masks {
 
   // How many characters of content a string may go on with, whatever they are; -1 for none.
   int64_t free_string(const Item& item, bool& is_steady) const {
-    const uint8_t free = p.state_free[item.place];
+    const uint8_t free = p.free_behind(item.place);
     const int64_t most = p.string_max[item.part], left = most - item.content;
     const bool is_near = most >= 0 && left <= far_;
     if (is_near || free < kFree || item.content < p.string_min[item.part]) is_steady = false;
@@ -210,7 +214,13 @@ class Masks {
   // texts leads, if there is any.
   void walk(const cdec_token_trie& trie, int32_t state, const int32_t* run_ends) {
     path_[0] = state;
-    for (int64_t node = 0; node < trie.depth.size;) {
+    walk_nodes(trie, 0, trie.depth.size, run_ends);
+  }
+
+  // The same of some nodes, behind a state that stands in the path.
+  void walk_nodes(const cdec_token_trie& trie, int64_t node, int64_t stop,
+                  const int32_t* run_ends) {
+    while (node < stop) {
       const int32_t depth = trie.depth[node], byte = trie.node_byte[node],
                     before = path_[depth - 1];
       const int32_t after = states_.may_come(before, byte) ? states_.step(before, byte) : -1;
@@ -228,6 +238,25 @@ class Masks {
     }
   }
 
+  // Adds the tokens that a state within members of sets allows. Behind the quotes of a single set's
+  // members, whichever they are, the text is in one state.
+  void walk_sets(int32_t state) {
+    const bool is_single = states_.frame(states_[state].frame).items.size() == 1;
+    int32_t behind_quote = -1;
+    set_tokens_.walk(state, found_, [&](int32_t node, int32_t before) {
+      const int32_t depth = v.whole.depth[node];
+      const bool is_quote = v.whole.node_byte[node] == '"';
+      path_[depth - 1] = before;
+      if (!is_quote || !is_single) return walk_nodes(v.whole, node, v.whole.skip[node], nullptr);
+      if (behind_quote < 0) behind_quote = states_.step(before, '"');
+      if (behind_quote < 0) return;
+      path_[depth] = behind_quote;
+      for (int32_t i = v.whole.token_offsets[node]; i < v.whole.token_offsets[node + 1]; ++i)
+        found_.push_back(v.whole.token_ids[i]);
+      walk_nodes(v.whole, node + 1, v.whole.skip[node], nullptr);
+    });
+  }
+
   States& states_;
   const Program& p;
   const Vocabulary v;
@@ -236,6 +265,7 @@ class Masks {
   CountedMemory memory_;
   std::pmr::vector<Mask> masks_;
   Repetitions repetitions_;
+  SetTokens set_tokens_;
   std::vector<int32_t> path_;   // of the walk under way: states by depth
   std::vector<int32_t> found_;  // and tokens
   std::vector<uint32_t> row_;   // of the mask that is made

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cdec_native.h"
+#include "sets.h"
 
 namespace cdec::schemas {
 
@@ -40,24 +41,47 @@ struct Program : cdec_schema {
     int32_t singles = 0, required = 0, first = kRegionRank;
   };
 
-  explicit Program(const cdec_schema& schema)
+  Program(const cdec_schema& schema, std::pmr::memory_resource* memory)
       : cdec_schema(schema),
         slots(object_min.size),
         later(slot_single.size),
         blank(blank_start[0]),
         layout(indent[0] & ~kUsualEscapes),
-        few_escapes(indent[0] & kUsualEscapes) {
+        few_escapes(indent[0] & kUsualEscapes),
+        sets(schema.state_label.size, memory) {
     for (int64_t object = 0; object < object_min.size; ++object) count(object);
   }
 
   int64_t slot_count(int32_t object) const { return range(object_slot_offsets, object).size(); }
 
-  // The state of an automaton after a byte, -1 where there is none.
+  // The state of an automaton, or the place in a set, after a byte; -1 where there is none.
   int32_t step(int32_t state, int32_t byte) const {
+    if (sets.is_place(state)) return sets.step(state, byte);
     const auto [first, last] = range(state_edges, state);
     const int64_t edge =
         std::lower_bound(edge_high.at + first, edge_high.at + last, byte) - edge_high.at;
     return edge < last && edge_low[edge] <= byte ? edge_target[edge] : -1;
+  }
+
+  // Where the members of an alternative of strings begin: in an automaton or a set. -1: nowhere.
+  int32_t string_begin(int64_t string) const {
+    const int32_t start = string_start[string];
+    return start >= 0 ? start : sets.start(-1 - int64_t{start});
+  }
+
+  // Whether a string may end in a state.
+  bool is_string(int32_t state) const {
+    return sets.is_place(state) ? sets.is_member(state) : state_label[state] >= 0;
+  }
+
+  // What is free behind a state of strings or keys.
+  uint8_t free_behind(int32_t state) const { return sets.is_place(state) ? 0 : state_free[state]; }
+
+  // Visits ranges of bytes that lead on from a state, ascending.
+  template <class Visit>
+  void each_edge(int32_t state, Visit&& visit) const {
+    if (sets.is_place(state)) return sets.each_byte(state, [&](int32_t byte) { visit(byte, byte); });
+    for (const int64_t edge : range(state_edges, state)) visit(edge_low[edge], edge_high[edge]);
   }
 
   std::vector<Slots> slots;  // of each object, all
@@ -65,6 +89,8 @@ struct Program : cdec_schema {
   int32_t blank;             // state of the blanks before any
   int32_t layout;            // `indent` without kUsualEscapes
   bool few_escapes;
+  // subtle: what is read of it depends on no call before; places are numbered as they are met.
+  mutable MemberSets sets;
 
  private:
   // Counts slots by rank, from the last to the first.

@@ -147,8 +147,10 @@ class States : public Strings {
   // Adds how a value may begin with a byte.
   void add_alternatives(Phase phase, int32_t value, int32_t byte) {
     if (phase == Phase::kString) {
-      for (const int64_t string : range(p.string_offsets, value))
-        add({value, static_cast<int32_t>(string), p.string_start[string], 0});
+      for (const int64_t string : range(p.string_offsets, value)) {
+        const int32_t begin = p.string_begin(string);
+        if (begin >= 0) add({value, static_cast<int32_t>(string), begin, 0});
+      }
     } else if (phase == Phase::kObjectOpen) {
       for (const int64_t at : range(p.object_offsets, value))
         add({value, p.object_ids[at], progresses.object_start(p.object_ids[at]), 0});
@@ -197,13 +199,16 @@ class States : public Strings {
     if (at.phase < Phase::kKey || (*this)[state].lexical.is_escape()) return add_bytes(0, 0xFF);
     for (const Item& item : at.items) {
       const int32_t place = at.phase == Phase::kKey ? item.content : item.place;
-      const Range edges = range(p.state_edges, place);
-      for (const int64_t edge : edges) add_bytes(p.edge_low[edge], p.edge_high[edge]);
+      bool has_edges = false;
+      p.each_edge(place, [&](int32_t low, int32_t high) {
+        has_edges = true;
+        add_bytes(low, high);
+      });
       if (at.phase == Phase::kRaw && p.state_label[place] >= 0)
         for (const char byte : {' ', '\t', '\n', '\r', ',', ']', '}'}) add_bytes(byte, byte);
       if (at.phase == Phase::kRaw) continue;
-      if (p.state_label[place] >= 0) add_bytes('"', '"');
-      if (!edges.empty()) add_bytes('\\', '\\');
+      if (p.is_string(place)) add_bytes('"', '"');
+      if (has_edges) add_bytes('\\', '\\');
     }
   }
 

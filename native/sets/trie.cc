@@ -5,32 +5,11 @@ using namespace cdec;
 
 namespace {
 
-// The state `depth` tokens into a row: CDEC_DONE after its last where members end there.
-int64_t landed(const cdec_trie &trie, TailState at) {
-  if (at.row < 0 || at.row >= row_number(trie) || at.depth < 0 || at.depth >= kTail)
-    return CDEC_DEAD;
-  if (trie.ends_itself && trie.row_offsets[at.row] + at.depth >= trie.row_offsets[at.row + 1])
-    return CDEC_DONE;
-  return at.packed();
-}
-
 int64_t after(const cdec_trie &trie, int64_t state, int64_t token) {
   if (token < 0 || token >= trie.width) return CDEC_DEAD;
   const Span span = span_of(trie, state);
   if (contains(trie.end_ids, token)) return may_end(trie, span) ? CDEC_DONE : CDEC_DEAD;
-  if (span.in_tail) {
-    if (span.first >= span.stop || trie.tokens[span.first] != token) return CDEC_DEAD;
-    const auto [row, depth] = TailState::of(state);
-    return landed(trie, {row, depth + 1});
-  }
-  const int64_t child = search(trie.token, span.first, span.stop, token);
-  if (child < 0 || !is_kept(trie, child)) return CDEC_DEAD;
-  if (trie.degree[child] > 0) return child;
-  const int64_t row = trie.row[child];
-  if (row < 0 || row >= row_number(trie)) return CDEC_DEAD;
-  const int64_t begin = trie.row_offsets[row], tail = trie.link[child];
-  if (begin < 0 || tail < begin || tail > trie.tokens.size) return CDEC_DEAD;
-  return landed(trie, {row, tail - begin});
+  return stepped(trie, state, span, token);
 }
 
 // The number of the packed mask of a node with many children, or -1.

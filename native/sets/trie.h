@@ -78,4 +78,34 @@ inline int64_t search(cdec_i32 token, int64_t first, int64_t stop, int64_t sough
   return token[first] == sought ? first : -1;
 }
 
+// The state `depth` tokens into a row: CDEC_DONE after its last where members end there.
+inline int64_t landed(const cdec_trie &trie, TailState at) {
+  if (at.row < 0 || at.row >= row_number(trie) || at.depth < 0 || at.depth >= kTail)
+    return CDEC_DEAD;
+  if (trie.ends_itself && trie.row_offsets[at.row] + at.depth >= trie.row_offsets[at.row + 1])
+    return CDEC_DONE;
+  return at.packed();
+}
+
+// The state after a child of a node, which its filter keeps.
+inline int64_t entered(const cdec_trie &trie, int64_t child) {
+  if (trie.degree[child] > 0) return child;
+  const int64_t row = trie.row[child];
+  if (row < 0 || row >= row_number(trie)) return CDEC_DEAD;
+  const int64_t begin = trie.row_offsets[row], tail = trie.link[child];
+  if (begin < 0 || tail < begin || tail > trie.tokens.size) return CDEC_DEAD;
+  return landed(trie, {row, tail - begin});
+}
+
+// The state after a token that is no end, from the state of a span.
+inline int64_t stepped(const cdec_trie &trie, int64_t state, const Span &span, int64_t token) {
+  if (span.in_tail) {
+    if (span.first >= span.stop || trie.tokens[span.first] != token) return CDEC_DEAD;
+    const auto [row, depth] = TailState::of(state);
+    return landed(trie, {row, depth + 1});
+  }
+  const int64_t child = search(trie.token, span.first, span.stop, token);
+  return child < 0 || !is_kept(trie, child) ? CDEC_DEAD : entered(trie, child);
+}
+
 }  // namespace cdec

@@ -27,6 +27,7 @@ from cdec.samplers import Request
 from cdec.samplers.base import Sampler
 from cdec.samplers.registry import METHODS, SAMPLERS
 from tests.laws.gtest import g_test
+from tests.laws.set_cases import set_of
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy
 from tests.samplers import enumeration
@@ -139,6 +140,12 @@ def regex() -> Constraint:
     return regex_constraint(REGEX, VOCABULARY)
 
 
+def in_schema(*texts: str) -> Constraint:
+    """The strings of a set, within a schema."""
+    source = {"type": "string", "x-cdec-set": "texts"}
+    return schema_constraint(source, VOCABULARY).with_sets({"texts": set_of(*texts)})
+
+
 SET_ROWS = ((0,), (0, 1), (2,), (2, 1), (1, 0), (3, 3, 1))
 WHOLE: Mapping[str, World] = {
     "set": World(lambda: Toy(VOCABULARY, TARGET, list(SET_ROWS)).constraint, SET_ROWS, 3),
@@ -149,6 +156,7 @@ WHOLE: Mapping[str, World] = {
         lambda: schema_constraint('{"enum": ["a", "ab", "b"]}', VOCABULARY),
         (b'"a"', b'"ab"', b'"b"'),
     ),
+    "schema, set within": world(lambda: in_schema("a", "ab", "b"), (b'"a"', b'"ab"', b'"b"')),
     "conjunction": world(
         lambda: conjoin(
             regex_constraint("[ab]{1,2}|abb|aaa", VOCABULARY),

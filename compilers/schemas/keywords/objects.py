@@ -141,10 +141,14 @@ def _names(expansion: Expansion, schema: Schema, positive: bool) -> Strings:
     goal = expansion.goals.of(schema.child("propertyNames"), positive=positive)
     try:
         with expansion.from_outside():
-            return expansion.expand(goal).strings
+            found = expansion.expand(goal)
     except UnderWayError:
         expansion.unsupported(schema, "propertyNames", "its schema refers to itself")
         return Strings.ANY
+    if found.members:
+        expansion.unsupported(schema, "propertyNames", "names cannot be members of a set")
+        return Strings.ANY
+    return found.strings
 
 
 def accept_required(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:

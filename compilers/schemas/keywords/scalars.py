@@ -30,7 +30,7 @@ from cdec.compilers.schemas.sets.shapes import (
 )
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import RegexUnsupportedError
-from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED
+from cdec.core.schemas.own_keywords import NOTE, NUMBERS, SET, UNENFORCED
 
 _WORD = {None: "null", True: "true", False: "false"}
 _ARRAYS = ValueSet(arrays=ANYTHING.arrays)
@@ -270,6 +270,16 @@ def _formatted(expansion: Expansion, schema: Schema, value: Any) -> Strings | No
     return found
 
 
+def _of_set(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Return the strings of a set, and all that are no strings."""
+    return replace(ANYTHING, strings=Strings.NONE, members=frozenset({value}))
+
+
+def _not_of_set(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Refuse to return the strings that are no members: the set is not known here."""
+    return expansion.unsupported(schema, SET, "strings that are no members of a set cannot be told")
+
+
 def _let_pass(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Record what a type asks and masks do not see to."""
     reasons = ", ".join(value)
@@ -326,6 +336,7 @@ HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "maxLength": _of_strings(lambda _, __, v: Strings.lengths(0, int(v))),
     "pattern": _of_strings(_matching),
     "format": _of_strings(_formatted),
+    SET: (_of_set, _not_of_set),
     UNENFORCED: (_let_pass, _refuse_none),
     NOTE: (_told, _refuse_none),
 }

@@ -119,7 +119,7 @@ class Satisfiable:
         None where others than strings are many, or strings cannot always be made longer.
         """
         found, goals = self._expansion.expand(goal), self._expansion.goals
-        if found.objects or found.arrays:
+        if found.objects or found.arrays or found.members:
             return None
         numbers, strings = found.numbers.finite(_FEW_VALUES), found.strings.finite(_FEW_VALUES)
         if numbers is None:

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple, TypeAlias
 from cdec.compilers.regular.numbers import Numbers
 from cdec.compilers.regular.strings import Strings
 from cdec.compilers.schemas.document import Schema
+from cdec.core.schemas.errors import SchemaUnsupportedError
+from cdec.core.schemas.own_keywords import SET
 
 Goal: TypeAlias = tuple[int, ...]
 TRUE: Goal = ()
@@ -249,6 +251,7 @@ class ValueSet:
         words: Of ``null``, ``true`` and ``false``.
         numbers, strings: Exactly which.
         arrays, objects: Alternatives, which may overlap.
+        members: Names of sets whose members are strings of it as well.
     """
 
     words: frozenset[str] = frozenset()
@@ -256,6 +259,7 @@ class ValueSet:
     strings: Strings = Strings.NONE
     arrays: tuple[ArrayShape, ...] = ()
     objects: tuple[ObjectShape, ...] = ()
+    members: frozenset[str] = frozenset()
 
     @property
     def is_nothing(self) -> bool:
@@ -265,7 +269,7 @@ class ValueSet:
     @property
     def has_scalars(self) -> bool:
         """True where a word, a number or a string is among the values."""
-        if self.words:
+        if self.words or self.members:
             return True
         if self.numbers is not Numbers.NONE and not self.numbers.is_empty:
             return True
@@ -281,11 +285,13 @@ SCALARS = replace(ANYTHING, arrays=(), objects=())
 def union(sets: Iterable[ValueSet]) -> ValueSet:
     """Return the values of any of the sets."""
     words: frozenset[str] = frozenset()
+    members: frozenset[str] = frozenset()
     numbers, strings = Numbers.NONE, Strings.NONE
     arrays: dict[ArrayShape, None] = {}
     objects: dict[ObjectShape, None] = {}
     for one in sets:
         words |= one.words
+        members |= one.members
         if one.numbers is not Numbers.NONE:
             numbers = one.numbers if numbers is Numbers.NONE else numbers | one.numbers
         if one.strings is not Strings.NONE:
@@ -294,7 +300,32 @@ def union(sets: Iterable[ValueSet]) -> ValueSet:
         objects |= dict.fromkeys(one.objects)
     all_arrays = (ANY_ARRAY,) if ANY_ARRAY in arrays else tuple(arrays)
     all_objects = (ANY_OBJECT,) if ANY_OBJECT in objects else tuple(objects)
-    return ValueSet(words, numbers, strings, all_arrays, all_objects)
+    members = frozenset() if strings is Strings.ANY else members
+    return ValueSet(words, numbers, strings, all_arrays, all_objects, members)
+
+
+def _both_members(a: ValueSet, b: ValueSet) -> frozenset[str]:
+    """Return the sets whose members are strings of both.
+
+    Raises:
+        SchemaUnsupportedError: Of some members that cannot be told.
+    """
+    if not a.members and not b.members:
+        return frozenset()
+    found = a.members & b.members
+    for one, other in ((a, b), (b, a)):
+        left = one.members - found
+        if left and (other.strings is Strings.ANY or other.strings.is_everything):
+            found |= left
+        elif left and (other.members or not other.strings.is_empty):
+            raise SchemaUnsupportedError(
+                f"strings of the set {min(left)!r} must satisfy something else as well, and which "
+                "of its members do is not known when a schema is compiled",
+                hint=f"let {SET} stand alone, or beside `type` and alternatives without strings; "
+                "leave members out of the set itself",
+                keyword=SET,
+            )
+    return found
 
 
 def both(
@@ -310,7 +341,8 @@ def both(
         strings = Strings.NONE
     elif b.strings is not Strings.ANY:
         strings = b.strings if strings is Strings.ANY else strings & b.strings
-    return ValueSet(a.words & b.words, numbers, strings, tuple(arrays), tuple(objects))
+    words, members = a.words & b.words, _both_members(a, b)
+    return ValueSet(words, numbers, strings, tuple(arrays), tuple(objects), members)
 
 
 def both_arrays(a: ArrayShape, b: ArrayShape) -> ArrayShape | None:

@@ -1,0 +1,126 @@
+"""Members of sets within a JSON text, and why a string is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cdec.core.schemas.levels import Level, Phase, string_end
+from cdec.core.schemas.session import SchemaSession
+from cdec.core.session import DEAD
+from cdec.core.sets.spelled import SpelledSet, member_record, refused_member
+
+_PART = 1
+"""Column of an alternative: which string it is."""
+
+
+def strings_of(text: bytes) -> Iterator[tuple[str, int, int]]:
+    """Yield the strings that are values of a JSON text: pointer, first byte, end behind it."""
+    keys: list[str | int] = []
+    objects: list[bool] = []
+    at, awaits_key = 0, False
+    while at < len(text):
+        byte = text[at : at + 1]
+        if byte == b'"':
+            end = string_end(text, at)
+            if end is None:
+                return
+            if awaits_key:
+                keys[-1] = json.loads(text[at:end])
+            else:
+                yield "".join(map(_step, keys)), at, end
+            at, awaits_key = end, False
+            continue
+        if byte in (b"{", b"["):
+            objects.append(byte == b"{")
+            keys.append("" if objects[-1] else 0)
+            awaits_key = objects[-1]
+        elif byte in (b"}", b"]") and keys:
+            keys.pop()
+            objects.pop()
+            awaits_key = False
+        elif byte == b"," and keys:
+            last = keys[-1]
+            keys[-1] = last + 1 if isinstance(last, int) else ""
+            awaits_key = objects[-1]
+        at += 1
+
+
+def refused_string(
+    session: SchemaSession,
+    text: bytes,
+    byte: int,
+    names: Sequence[str],
+    sets: Mapping[str, SpelledSet],
+) -> dict[str, str]:
+    """Return as ``reason`` why a text is refused at a byte within a member; nothing elsewhere."""
+    state = session.advance_bytes(session.start(1), [text[:byte]])
+    level = Level.of(session, int(state[0]))
+    if level.phase != Phase.STRING:
+        return {}
+    starts = session.engine.arrays.string_start
+    numbers = sorted({-1 - int(starts[part]) for part in level.items[:, _PART]})
+    if not names or numbers[0] < 0:
+        return {}
+    first = _open_quote(text[:byte])
+    ends = text[byte : byte + 1] in (b'"', b"")
+    read = text[first + 1 : byte if ends else _character_end(text, byte)].decode("utf-8", "replace")
+    try:
+        member = json.loads(f'"{read}"', strict=False)
+    except ValueError:
+        member = read
+    return {"reason": refused_member(member, ends, [names[number] for number in numbers], sets)}
+
+
+def _open_quote(text: bytes) -> int:
+    """Return where the string begins in which a text breaks off."""
+    at = text.find(b'"')
+    while (end := string_end(text, at)) is not None:
+        at = text.find(b'"', end)
+    return at
+
+
+def _character_end(text: bytes, byte: int) -> int:
+    end = byte + 1
+    while end < len(text) and text[end] & 0xC0 == 0x80:
+        end += 1
+    return end
+
+
+def _step(key: str | int) -> str:
+    return "/" + str(key).replace("~", "~0").replace("/", "~1")
+
+
+def members_of(
+    session: SchemaSession, text: bytes, names: Sequence[str], sets: Mapping[str, SpelledSet]
+) -> list[dict[str, Any]]:
+    """Return the members of sets in a text of a schema, in their order, JSON-ready.
+
+    Args:
+        session: Of the schema, with its sets.
+        text: Of the schema.
+        names: Of the sets, by their numbers. sets: By name.
+
+    Returns:
+        ``set``, ``pointer`` (JSON pointer of the string), ``text``, ``id``; of several entities of
+        one text ``entity_ids`` as well. Cost: O(bytes).
+    """
+    starts = session.engine.arrays.string_start
+    found = []
+    state, done = session.start(1), 0
+    for pointer, first, end in strings_of(text):
+        state = session.advance_bytes(state, [text[done : end - 1]])
+        done = end - 1
+        if int(state[0]) == DEAD:
+            break
+        level = Level.of(session, int(state[0]))
+        if level.phase != Phase.STRING:
+            continue
+        numbers = sorted({-1 - int(starts[part]) for part in level.items[:, _PART]})
+        member = json.loads(text[first:end])
+        for name in (names[number] for number in numbers if number >= 0):
+            record = member_record(member, sets[name])
+            if record is not None:
+                found.append({"set": name, "pointer": pointer, **record})
+    return found

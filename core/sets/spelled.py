@@ -1,0 +1,363 @@
+"""Texts of a set as a trie over their bytes, for constraints that hold sets within them.
+
+A constraint that reads characters, of whatever tokens, has no use for a member's tokenisation:
+texts alone matter, so that a set compiled for one tokenizer serves models of any other. Forced
+prefixes, suffixes and leading spaces are no part of a text.
+
+A trie is made once for an artifact, and kept in the user's cache as an artifact of its own whose
+vocabulary is the 256 bytes: it is mapped, so that processes share it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.artifacts.opened import bind_artifact, open_artifact, read_artifact
+from cdec.core.artifacts.read import ArtifactFile
+from cdec.core.artifacts.write import DIGEST_KEY, recorded_metadata, write_artifact
+from cdec.core.constraint import Constraint, NarrowedSet, no_set
+from cdec.core.errors import (
+    ArtifactError,
+    EncodingError,
+    FieldError,
+    InputMissingError,
+    SetMissingError,
+    UsageError,
+)
+from cdec.core.files.cache import CacheFolder
+from cdec.core.mask import offsets_of
+from cdec.core.native import library
+from cdec.core.sets.rows import RowFilter, SetRows
+from cdec.core.sets.session import TrieView, make_view
+from cdec.core.sets.set_constraint import SetConstraint
+from cdec.core.sets.trie import SetArrays, build_trie
+from cdec.core.tokens.token_trie import sorted_texts
+from cdec.core.tokens.vocabulary import Vocabulary
+
+BYTES = Vocabulary(
+    [*(bytes([byte]) for byte in range(256)), b""],
+    eos_token_ids=[256],
+    special_token_ids=[256],
+    name="bytes",
+)
+"""The bytes as tokens, and an end."""
+_FEW_BYTES = 1 << 20
+"""Texts of so many bytes together are sorted anew each time, which costs some hundredth of a
+second."""
+_MOST_FILES = 32
+_NEAREST = 3
+"""Members that a message names."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpelledSet:
+    """A set and the trie over the bytes of its texts.
+
+    Attributes:
+        members: The set: texts and ids are looked up there, not in the trie.
+        arrays: R distinct texts, sorted by bytes, and their trie; tokens are bytes.
+        sources: int64[S] rows of ``members`` that have each text, those of one text together.
+        source_offsets: int64[R + 1] where those of each text stand.
+        row_filter: Texts that are kept; None keeps all.
+    """
+
+    members: SetConstraint
+    arrays: SetArrays
+    sources: NDArray[np.int64]
+    source_offsets: NDArray[np.int64]
+    row_filter: RowFilter | None = None
+
+    @classmethod
+    def of(cls, members: SetConstraint) -> SpelledSet:
+        """Return a set with its trie.
+
+        Cost: a sort of the texts, some 2 seconds for a million; of an artifact it is kept, and
+        opened in milliseconds the next time.
+
+        Raises:
+            EncodingError: A member is no UTF-8.
+        """
+        whole = members.rows.compiled is None
+        if not whole or len(members.arrays.tokens) < _FEW_BYTES // 4:
+            return _filtered(members, *_spelled(members.rows))
+        unfiltered = replace(members.rows, row_filter=None)
+        digest = members.metadata.get(DIGEST_KEY, "")
+        kept = _kept(digest) if digest else None
+        if kept is None:
+            kept = _spelled(unfiltered)
+            if digest:
+                _keep(digest, *kept)
+        return _filtered(members, *kept)
+
+    def candidates(self, texts_or_ids: Sequence[str]) -> SpelledSet:
+        """Return some members alone, as ``SetConstraint.candidates``."""
+        return SpelledSet.of(self.members.candidates(texts_or_ids))
+
+    def without(self, texts: Sequence[str]) -> SpelledSet:
+        """Return the members but for those of some texts; others are ignored.
+
+        Raises:
+            EmptySetError: Nothing is left.
+        """
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        left = self.members.deny_texts(encoded)
+        return _filtered(left, self.arrays, self.sources, self.source_offsets)
+
+    @property
+    def n_texts(self) -> int:
+        """Number of texts that are kept."""
+        return self.arrays.n_rows if self.row_filter is None else self.row_filter.n_kept
+
+    @property
+    def digest(self) -> str:
+        """Digest of the set's artifact; of a set in memory, of its columns."""
+        return str(self.members.metadata.get(DIGEST_KEY, ""))
+
+    def holds(self, text: bytes) -> bool:
+        """Say whether a text is a member, by the set's own index and not by the trie."""
+        return bool(self.members.rows.of_text(text).size)
+
+    def ids_of(self, text: bytes) -> list[str]:
+        """Return the entity ids of a member; none for another text."""
+        return self.members.rows.entity_ids(self.members.rows.of_text(text))
+
+    def nearest(self, text: bytes, most: int) -> list[str]:
+        """Return the members that share the longest beginning with a text, ``most`` of them."""
+        rows = range(self.arrays.n_rows)
+        at = bisect_left(rows, text, key=self._row)
+        near = range(max(at - most, 0), min(at + most, len(rows)))
+        kept = None if self.row_filter is None else self.row_filter.kept
+        found = [self._row(row) for row in near if kept is None or kept[row]]
+        shared = {member: _shared(member, text) for member in found}
+        found.sort(key=lambda member: -shared[member])
+        alike = [member for member in found if shared[member]] or found
+        return [member.decode() for member in alike[:most]]
+
+    def _row(self, row: int) -> bytes:
+        return self.arrays.row(row).astype(np.uint8).tobytes()
+
+    def view(self) -> TrieView:
+        """Return what walks of the trie read."""
+        return make_view(self.arrays, BYTES, self.row_filter, ends_itself=False)
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """Return how many bytes two texts have in common at their beginnings."""
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return sum(1 for _ in pairs)
+
+
+def spelled(given: Any) -> SpelledSet:
+    """Return a set with its trie: an artifact by its path, an opened set, or one that has it.
+
+    Raises:
+        UsageError: It is no set.
+        CdecError: The file is missing or damaged, or a member is no UTF-8.
+    """
+    if isinstance(given, SpelledSet):
+        return given
+    opened = open_artifact(given) if isinstance(given, str | PathLike) else given
+    opened = bind_artifact(opened) if isinstance(opened, ArtifactFile) else opened
+    if not isinstance(opened, SetConstraint):
+        what = opened.facts.kind if isinstance(opened, Constraint) else type(opened).__name__
+        raise UsageError(
+            f"a set is to stand within a constraint, and a {what} is given",
+            hint="give the artifact that cdec compile-set made",
+        )
+    return SpelledSet.of(opened)
+
+
+def member_record(text: str, of: SpelledSet) -> dict[str, Any] | None:
+    """Return what records say of a member: ``text`` and ``id``; None for another text.
+
+    ``entity_ids`` stand beside where several entities have the text.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    if not of.holds(data):
+        return None
+    ids = of.ids_of(data)
+    several = {"entity_ids": ids} if len(ids) > 1 else {}
+    return {"id": ids[0] if ids else None, **several, "text": text}
+
+
+def refused_member(
+    text: str, ends: bool, names: Sequence[str], sets: Mapping[str, SpelledSet]
+) -> str:
+    """Return why a text is no member of some sets, as a sentence.
+
+    Args:
+        text: As far as it was read, with the character that no member goes on with.
+        ends: Whether that is its end, and no such character.
+        names: Of the sets; sets: By name.
+    """
+    what = f"is {text!r}" if ends else f"begins with {text!r}"
+    said = []
+    for name in names:
+        near = sets[name].nearest(text.encode("utf-8", "surrogatepass"), _NEAREST)
+        said.append(f"no member of {name} {what}; nearest: {', '.join(map(repr, near))}")
+    return "; ".join(said)
+
+
+def given_sets(names: Sequence[str], sets: Mapping[str, SpelledSet]) -> list[SpelledSet]:
+    """Return the sets of some names, in their order.
+
+    Raises:
+        SetMissingError: One is not given.
+    """
+    lacking = [name for name in names if name not in sets]
+    if not lacking:
+        return [sets[name] for name in names]
+    raise SetMissingError(
+        f"the constraint holds the set {lacking[0]!r}, and no set of that name is given",
+        hint="give its artifact with `sets`",
+        sets=lacking,
+    )
+
+
+def narrowed_sets(
+    holder: Constraint, sets: Mapping[str, SpelledSet], narrowed: Sequence[NarrowedSet]
+) -> dict[str, SpelledSet]:
+    """Return the sets within a constraint, with what records leave of them.
+
+    Raises:
+        FieldError: The constraint holds no such set, or candidates are no members of it.
+        EmptySetError: Nothing is left of one.
+        SetMissingError: A set is not given.
+    """
+    left = dict(sets)
+    for name, texts, is_denied in narrowed:
+        if name not in holder.set_names:
+            error = no_set(holder, name)
+            raise FieldError(error.message, hint=error.hint, field="candidates")
+        (one,) = given_sets([name], left)
+        left[name] = one.without(texts) if is_denied else one.candidates(texts)
+    return left
+
+
+def _filtered(
+    members: SetConstraint,
+    arrays: SetArrays,
+    sources: NDArray[np.int64],
+    source_offsets: NDArray[np.int64],
+) -> SpelledSet:
+    """Return a set with a trie of all its rows, of which its own filter keeps some."""
+    own, kept = members.row_filter, None
+    if own is not None:
+        some = np.logical_or.reduceat(own.kept[sources], source_offsets[:-1])
+        kept = RowFilter.from_kept(some)
+    return SpelledSet(members, arrays, sources, source_offsets, kept)
+
+
+def _spelled(rows: SetRows) -> tuple[SetArrays, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the trie of the texts of all rows, those that are left out included, and its rows."""
+    data, offsets = _texts(rows)
+    filled = sorted_texts(data, offsets[:-1], np.diff(offsets).astype(np.int32))
+    empty = np.flatnonzero(np.diff(offsets) == 0)
+    order: NDArray[np.int64] = np.concatenate((empty, filled)).astype(np.int64)
+    picked = np.empty(len(order) + 1, np.int64)
+    library.gather_offsets(offsets, order, picked)
+    tokens = np.empty(int(picked[-1]), np.int32)
+    library.gather_i32(data.astype(np.int32), offsets, order, tokens)
+    _require_texts(tokens, picked)
+    first = np.empty(len(order), np.bool_)
+    every = np.arange(len(order), dtype=np.int64)
+    library.mark_distinct(tokens, picked, every, first)
+    chosen = np.flatnonzero(first)
+    starts = np.empty(len(chosen) + 1, np.int64)
+    library.gather_offsets(picked, chosen, starts)
+    distinct = np.empty(int(starts[-1]), np.int32)
+    library.gather_i32(tokens, picked, chosen, distinct)
+    arrays = build_trie(distinct, starts, BYTES.size)
+    return arrays, order, np.append(chosen, np.int64(len(order)))
+
+
+def _texts(rows: SetRows) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bytes of the texts of all rows, and where each begins, int64[R + 1]."""
+    tokens, offsets, vocabulary = rows.arrays.tokens, rows.arrays.row_offsets, rows.vocabulary
+    flat, byte_offsets = vocabulary.flat_bytes, vocabulary.byte_offsets
+    whole = np.empty(len(offsets), np.int64)
+    verdicts = np.empty(len(offsets) - 1, np.int8)
+    size = library.spelled_offsets(tokens, offsets, byte_offsets, verdicts, whole)
+    data = np.empty(size, np.uint8)
+    library.spell_rows(tokens, offsets, flat, byte_offsets, whole, data)
+    index = rows.members.index
+    if not index.tail and not any(index.heads) and not index.empty_head:
+        return data, whole
+    all_bytes = data.tobytes()
+    bounds = whole.tolist()
+    texts = [rows.members.member_text(all_bytes[a:b]) for a, b in pairwise(bounds)]
+    return np.frombuffer(b"".join(texts), np.uint8), offsets_of([len(text) for text in texts])
+
+
+def _require_texts(tokens: NDArray[np.int32], offsets: NDArray[np.int64]) -> None:
+    """Refuse members that are no UTF-8.
+
+    subtle: where all together are, and none begins within a character, each is.
+    """
+    data = tokens.astype(np.uint8)
+    begins = offsets[:-1][np.diff(offsets) > 0]
+    try:
+        data.tobytes().decode("utf-8")
+        is_text = not bool(((data[begins] & 0xC0) == 0x80).any())
+    except UnicodeDecodeError:
+        is_text = False
+    if is_text:
+        return
+    texts = (data[a:b].tobytes() for a, b in pairwise(offsets))
+    wrong = next(text for text in texts if text.decode("utf-8", "replace").encode() != text)
+    raise EncodingError(
+        f"the member {wrong!r} is no UTF-8, and sets within a constraint are made of texts",
+        hint="compile the set of texts",
+    )
+
+
+def _folder() -> CacheFolder:
+    return CacheFolder("spelled", most=_MOST_FILES, max_bytes=1 << 40)
+
+
+def _kept(
+    digest: str,
+) -> tuple[SetArrays, NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return what was kept of an artifact, mapped; None where there is none, or it is damaged."""
+    path = _folder().owned(f"{digest}.arrow")
+    if path is None:
+        return None
+    try:
+        file = read_artifact(path)
+    except (ArtifactError, InputMissingError):
+        return None
+    if file.metadata.get("cdec.source_hash") != digest or file.kind != "set":
+        return None
+    arrays = SetArrays.from_mapping(file.arrays)
+    return arrays, file.arrays["source_lines"] - 1, file.arrays["source_offsets"]
+
+
+def _keep(
+    digest: str, arrays: SetArrays, sources: NDArray[np.int64], source_offsets: NDArray[np.int64]
+) -> None:
+    """Keep the trie of an artifact: a set of bytes, whose lines are the rows of the other."""
+    options = {"heads": [""], "suffix_bytes": "", "prefix_bytes": ""}
+    counts = {"rows": arrays.n_rows, "nodes": arrays.n_nodes, "tokens": len(arrays.tokens)}
+    columns = arrays.to_mapping() | {
+        "text_hash": np.empty(0, np.uint64),
+        "text_row": np.empty(0, np.int32),
+        "source_offsets": source_offsets,
+        "source_lines": sources + 1,
+        "id_offsets": np.empty(0, np.int64),
+        "id_bytes": np.empty(0, np.uint8),
+        "vocabulary_offsets": BYTES.byte_offsets,
+        "vocabulary_bytes": BYTES.flat_bytes,
+    }
+    metadata = recorded_metadata(BYTES, "", digest, options, counts)
+    _folder().keep_by(
+        f"{digest}.arrow",
+        lambda path: write_artifact(path, "set", columns, metadata, force=True),
+    )
