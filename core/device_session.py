@@ -72,6 +72,12 @@ class DeviceSession(Session):
     def speculation_keys(self, states: Any) -> Tensor:
         return self._put(self._session.speculation_keys(_host(states)))
 
+    def fewest_tokens(self, states: Any) -> Tensor:
+        return self._put(self._session.fewest_tokens(_host(states)))
+
+    def fewest_ahead(self, states: Any) -> Tensor:
+        return self._put(self._session.fewest_ahead(_host(states)))
+
     def statistics(self) -> Mapping[str, int]:
         """Return counts of what the session of the host holds."""
         return self._session.statistics()

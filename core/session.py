@@ -47,6 +47,8 @@ DEAD = -1
 """State after a token that was not allowed."""
 DONE = -2
 """State after an end-of-sequence id, or after the last token of a member that ends itself."""
+FAR = np.iinfo(np.int64).max
+"""With how few tokens a text may end where no end is known to be in reach."""
 
 _NO_BYTES = "this constraint is walked token by token, not byte by byte"
 States: TypeAlias = Any
@@ -132,8 +134,8 @@ class Session(ABC):
         """
         raise UsageError("the states of this constraint are no places to count tokens at")
 
-    def fewest_tokens(self, states: States) -> NDArray[np.int64]:
-        """Return with how few further tokens texts may end, int64[n], the end event not counted.
+    def fewest_tokens(self, states: States) -> Any:
+        """Return with how few further tokens texts may end, int64[n], or FAR; no end event counts.
 
         An upper bound, unless the constraint's ``reach`` is exact.
 
@@ -142,7 +144,7 @@ class Session(ABC):
         """
         raise UsageError("how many tokens texts of this constraint still need is not known")
 
-    def fewest_ahead(self, states: States) -> NDArray[np.int64]:
+    def fewest_ahead(self, states: States) -> Any:
         """Return the most of ``fewest_tokens`` behind any allowed token, or more, int64[n].
 
         Raises:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.session import DEAD, DONE, Session
+from cdec.core.session import DEAD, DONE, FAR, Session
 
 MOST_STATES = 1 << 12
 MOST_STEPS = 1 << 22
-"""States, and tokens that they allow together, that are searched: less than a second."""
-FAR = np.iinfo(np.int64).max
-"""Distance of states from which no text ends."""
+"""States, and tokens that they allow together, that are searched: a second or two."""
+FEW_STEPS = 1 << 18
+"""Tokens where something else is known of the states: a tenth of a second."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,25 +18,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.combine.distances import FAR, MOST_STATES, MOST_STEPS, Distances, distances_of
+from cdec.core.combine.distances import (
+    FEW_STEPS,
+    MOST_STATES,
+    MOST_STEPS,
+    Distances,
+    distances_of,
+)
 from cdec.core.combine.wrapped import ForwardingSession, PairTable, WrappedConstraint
 from cdec.core.constraint import EXACT, Constraint, Facts
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, FitError, UsageError
 from cdec.core.recent import Recent
-from cdec.core.session import DEAD, DONE, Session, integers
+from cdec.core.session import DEAD, DONE, FAR, Session, integers
 from cdec.core.tokens.vocabulary import Vocabulary
 
 _KEPT = 64
 """States whose tokens are kept with what they need: a fifth of a MiB for 50,000 tokens."""
 
 
-def fit(constraint: Constraint, most: int) -> Constraint:
+def fit(constraint: Constraint, most: int, *, max_steps: int | None = None) -> Constraint:
     """Return the texts of a constraint that end within a number of tokens.
 
     Args:
         constraint: Any kind.
         most: Tokens, end event not counted; at least 0.
+        max_steps: Tokens to follow in search of exact distances; None takes ``MOST_STEPS``, and
+            ``FEW_STEPS`` where a session knows bounds.
 
     Returns:
         A set keeps its kind and drops rows; others become a ``FittedConstraint``. Its ``facts.fit``
@@ -47,11 +55,14 @@ def fit(constraint: Constraint, most: int) -> Constraint:
         UsageError: How many tokens texts still need is not known.
     """
     smaller = constraint.within_tokens(most)
-    return FittedConstraint(constraint, most) if smaller is None else smaller
+    return FittedConstraint(constraint, most, max_steps) if smaller is None else smaller
 
 
 class FittedSession(ForwardingSession):
     """A decoding run: pairs of a state of the session within and of how many tokens are left.
+
+    Where more tokens are left than are needed behind any that is allowed, masks are those of the
+    session within.
 
     Args:
         inner: Session on the CPU.
@@ -71,15 +82,29 @@ class FittedSession(ForwardingSession):
         self._most = most
         self._distances = distances or inner
         self._pairs = PairTable()
+        # By pair; DONE and DEAD are the last ones of each.
+        self._states = np.array([DONE, DEAD], np.int64)
+        self._left = np.zeros(2, np.int64)
         self._ahead: Recent[tuple[NDArray[np.int32], NDArray[np.int64]]] = Recent(_KEPT)
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states before the first token, int64[n]."""
-        return self._pairs.intern(self._inside.start(n), np.full(n, self._most, np.int64))
+        return self._numbered(self._inside.start(n), np.full(n, self._most, np.int64))
 
     def within(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the states of the session within, int64[n]."""
         return self._halves(states)[0]
+
+    def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
+        """Overwrite ``mask`` (int32[n, words]) with the exact masks of ``states``."""
+        if self._are_far(states):
+            self._inside.fill_mask(self._states[states], mask)
+        else:
+            super().fill_mask(states, mask)
+
+    def is_forwarded(self, states: NDArray[np.int64]) -> bool:
+        """Say whether all that is allowed at states int64[n] is what is allowed within."""
+        return self._are_far(states) or super().is_forwarded(states)
 
     def advance_within(
         self, states: NDArray[np.int64], tokens: NDArray[np.int64]
@@ -87,11 +112,10 @@ class FittedSession(ForwardingSession):
         """Follow one token a state, int64[n]; DEAD where no end is within reach behind it."""
         inside, left = self._halves(states)
         after = np.array(self._inside.advance(inside, tokens))
-        ends = np.isin(tokens, self._end_ids)
-        after[~ends & (self._needed(after) >= left)] = DEAD
-        rows = np.flatnonzero(after >= 0)
-        after[rows] = self._pairs.intern(after[rows], left[rows] - 1)
-        return after
+        if not self._are_far(states):
+            ends = np.isin(tokens, self._end_ids)
+            after[~ends & (self._needed(after) >= left)] = DEAD
+        return self._numbered(after, left - 1)
 
     def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> Any:
         """Refuse bytes: tokens are counted."""
@@ -108,7 +132,7 @@ class FittedSession(ForwardingSession):
     def refused(self, states: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int32]]]:
         """Yield the rows where few tokens are left, and the tokens behind which they are too few.
 
-        Cost: one comparison a state where many are left; else once a state one step a token.
+        Cost: one comparison; where few tokens are left, once an inner state one step a token.
         """
         inside, left = self._halves(states)
         live = np.flatnonzero(inside >= 0)
@@ -125,6 +149,14 @@ class FittedSession(ForwardingSession):
         """Return how many states the session holds, those of the session within included."""
         held = self._inside.statistics()
         return {**held, "states": len(self._pairs) + held["states"]}
+
+    def _are_far(self, states: Any) -> bool:
+        """Say whether more tokens are left at all states than behind any token are needed."""
+        try:
+            ahead = self._distances.fewest_ahead(self._states[states])
+            return bool((self._left[states] > ahead).all())
+        except (IndexError, TypeError, ValueError):
+            return False
 
     def _followed(self, state: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the tokens that go on from a state, and the fewest that are needed behind each."""
@@ -145,15 +177,28 @@ class FittedSession(ForwardingSession):
             needed[rows] = self._distances.fewest_tokens(states[rows])
         return needed
 
+    def _numbered(self, inside: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the pairs of inner states int64[n]; DEAD and DONE stay what they are."""
+        live: Any = inside >= 0
+        live = slice(None) if live.all() else live
+        numbers = inside.copy()
+        numbers[live] = self._pairs.intern(inside[live], left[live])
+        if len(self._pairs) > len(self._states) - 2:
+            self._make_room(2 * len(self._pairs))
+        self._states[numbers[live]] = inside[live]
+        self._left[numbers[live]] = left[live]
+        return numbers
+
+    def _make_room(self, pairs: int) -> None:
+        more = np.zeros(pairs + 2 - len(self._states), np.int64)
+        self._states = np.concatenate([self._states[:-2], more, [DONE, DEAD]])
+        self._left = np.concatenate([self._left, more])
+
     def _halves(self, states: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the inner states and the tokens left; DEAD and DONE are their own inner states."""
-        is_pair = (states >= 0) & (states < len(self._pairs))
-        if is_pair.all():
-            return self._pairs.pairs(states)
-        inside = np.where(states == DONE, DONE, DEAD)
-        left = np.zeros(len(states), np.int64)
-        inside[is_pair], left[is_pair] = self._pairs.pairs(states[is_pair])
-        return inside, left
+        """Return the inner states and the tokens left; none of numbers that are no pairs."""
+        is_none = (states < DONE) | (states >= len(self._pairs))
+        at = np.where(is_none, DEAD, states) if is_none.any() else states
+        return self._states[at], self._left[at]
 
 
 class FittedConstraint(WrappedConstraint):
@@ -164,7 +209,7 @@ class FittedConstraint(WrappedConstraint):
 
     Args:
         inner: Its states are few, or its sessions know ``fewest_tokens``.
-        most: As in ``fit``.
+        most, max_steps: As in ``fit``.
 
     Raises:
         FitError: Every text has more tokens.
@@ -172,12 +217,14 @@ class FittedConstraint(WrappedConstraint):
         UsageError: How many tokens texts still need is not known.
     """
 
-    def __init__(self, inner: Constraint, most: int) -> None:
+    def __init__(self, inner: Constraint, most: int, max_steps: int | None = None) -> None:
         super().__init__(inner)
-        self.most = most
+        self.most, self._max_steps = most, max_steps
         session = inner.session("cpu")
         ends = np.array(inner.vocabulary.eos_token_ids, np.int64)
-        self._distances = distances_of(session, ends)
+        if max_steps is None:
+            max_steps = MOST_STEPS if inner.facts.reach is None else FEW_STEPS
+        self._distances = distances_of(session, ends, most_steps=max_steps)
         # Distances are those of one session's states.
         self._kept = None if self._distances is None else session
         if self._distances is None and inner.facts.reach is None:
@@ -213,7 +260,8 @@ class FittedConstraint(WrappedConstraint):
 
     def with_lookahead(self, lookahead: int | None) -> Constraint:
         """Return this constraint with masks that look ``lookahead`` terminals further."""
-        return fit(self.inner.with_lookahead(lookahead), self.most)
+        inner = self.inner.with_lookahead(lookahead)
+        return fit(inner, self.most, max_steps=self._max_steps)
 
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run on ``cpu`` or a torch device; it runs on the host."""

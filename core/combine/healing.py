@@ -21,7 +21,7 @@ from cdec.core.combine.wrapped import ForwardingSession, WrappedConstraint, mask
 from cdec.core.constraint import Constraint, Facts, no_use
 from cdec.core.device_session import on_device
 from cdec.core.mask import mask_words
-from cdec.core.session import DEAD, Session, integers
+from cdec.core.session import DEAD, FAR, Session, integers
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -85,6 +85,7 @@ class HealedSession(ForwardingSession):
         self._positions = positions
         self._enter = enter
         self._first = first
+        self._known: dict[int, tuple[int, int]] = {}
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states before the prefix, int64[n]."""
@@ -109,6 +110,34 @@ class HealedSession(ForwardingSession):
     def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> Any:
         """Refuse bytes: the prefix is followed by tokens alone."""
         return Session.advance_bytes(self, states, texts)
+
+    def fewest_tokens(self, states: Any) -> NDArray[np.int64]:
+        """Return with how few further tokens texts may end, int64[n], those of the prefix too."""
+        return self._distances(states, 0)
+
+    def fewest_ahead(self, states: Any) -> NDArray[np.int64]:
+        """Return the most of ``fewest_tokens`` behind any allowed token, or more, int64[n]."""
+        return self._distances(states, 1)
+
+    def _distances(self, states: Any, which: int) -> NDArray[np.int64]:
+        at = integers(states, 1, "states")
+        own, others = self._split(at)
+        found = np.empty(len(at), np.int64)
+        inside = (self._inside.fewest_tokens, self._inside.fewest_ahead)[which]
+        found[others] = inside(at[others])
+        found[own] = [self._behind(state - _FIRST)[which] for state in at[own].tolist()]
+        return found
+
+    def _behind(self, number: int) -> tuple[int, int]:
+        """Return the fewest tokens from a position on, and the most of these behind a token."""
+        if number not in self._known:
+            position = self._positions[number]
+            after = np.array([self._enter(number, t) for t in position.beyond], np.int64)
+            needed = [self._behind(to)[0] for to in set(position.ahead.values())]
+            needed += self._inside.fewest_tokens(after).tolist()
+            fewest = min(needed)
+            self._known[number] = fewest + (fewest < FAR), max(needed)
+        return self._known[number]
 
     def speculation_keys(self, states: Any) -> NDArray[np.int64]:
         """Return keys of where the reading is, int64[n]; in the prefix, of what is left of it."""
@@ -148,7 +177,7 @@ class HealedConstraint(WrappedConstraint):
     def facts(self) -> Facts:
         """The prefix stands before what is forced within."""
         frames = [(self.prefix + head, tail) for head, tail in self.inner.facts.frames]
-        return self._facts_within(takes_bytes=False, frames=frames)
+        return self._facts_within(takes_bytes=False, frames=frames, reach=self.inner.facts.reach)
 
     @cached_property
     def max_tokens(self) -> int | None:

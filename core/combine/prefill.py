@@ -201,7 +201,9 @@ class BegunConstraint(WrappedConstraint):
     @cached_property
     def facts(self) -> Facts:
         """Facts of the constraint within; it is walked by tokens."""
-        return self._facts_within(takes_bytes=False, prefill=self.prefill)
+        return self._facts_within(
+            takes_bytes=False, prefill=self.prefill, reach=self.inner.facts.reach
+        )
 
     @cached_property
     def max_tokens(self) -> int | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
-from cdec.core.constraint import Facts, NarrowedSet, no_set
+from cdec.core.constraint import CONSERVATIVE, Facts, NarrowedSet, no_set
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.schemas.json_tokens import json_tokens
@@ -67,7 +67,7 @@ class SchemaConstraint(StoredConstraint):
         UsageError: The vocabulary has no end-of-sequence id.
     """
 
-    of_kind = Facts(kind="schema", takes_bytes=True, has_speculation_keys=True)
+    of_kind = Facts(kind="schema", takes_bytes=True, has_speculation_keys=True, reach=CONSERVATIVE)
     artifact = ArtifactKind(COLUMNS, check_schema_shape, check_schema, 1)
 
     def __init__(

@@ -120,6 +120,7 @@ class Engine:
 _empty = np.empty
 _INT64 = np.dtype(np.int64)
 _advance, _fill_mask = library.schema_engine_advance, library.schema_engine_fill_mask
+_ahead = library.schema_engine_ahead
 
 
 class SchemaSession(HostSession):
@@ -178,6 +179,30 @@ class SchemaSession(HostSession):
         at = integers(states, 1, "states")
         out = np.empty(len(at), np.int64)
         library.schema_engine_speculation_keys(self._handle, at, out)
+        return out
+
+    def fewest_tokens(self, states: Any) -> NDArray[np.int64]:
+        """Return with how few further tokens texts may end, or a bound from above, int64[n]."""
+        return self._of_states(library.schema_engine_fewest, states)
+
+    def fewest_ahead(self, states: Any) -> NDArray[np.int64]:
+        """Return the most of ``fewest_tokens`` behind any allowed token, or more, int64[n].
+
+        Cost: once a state about a mask, then a look-up.
+        """
+        return self._of_states(_ahead, states)
+
+    def _of_states(self, call: Callable[..., int], states: Any) -> NDArray[np.int64]:
+        try:
+            n = len(states)
+            out: NDArray[np.int64] = _empty(n, _INT64)
+            if call(self._handle, states, out) == n:
+                return out
+        except (TypeError, ValueError):
+            pass
+        at = integers(states, 1, "states")
+        out = _empty(len(at), _INT64)
+        self.engine.work_on(len(at), lambda i: call(self._handle, at[i:], out[i:]))
         return out
 
     def _advance_rows(

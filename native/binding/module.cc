@@ -318,6 +318,8 @@ static PyMethodDef table[] = {
     ROW(schema_engine_complete, "engine states:n out:n"),
     ROW(schema_engine_advance_bytes, "engine states:n data:b offsets:n+1 out:n"),
     ROW(schema_engine_speculation_keys, "engine states:n out:n"),
+    ROW(schema_engine_fewest, "engine states:n out:n"),
+    ROW(schema_engine_ahead, "engine states:n out:n"),
     ROW(schema_engine_level, "engine state outward items:k,f"),
     ROW(schema_engine_progress, "engine progress numbers:k"),
     ROW(schema_engine_drop, "engine"),

@@ -803,6 +803,11 @@ CDEC_API int64_t cdec_schema_engine_advance_bytes(cdec_schema_engine *engine, cd
  * automata of two levels; all n. Counts and keys seen are left out. */
 CDEC_API int64_t cdec_schema_engine_speculation_keys(cdec_schema_engine *engine, cdec_i64 states,
                                                      cdec_i64_out out);
+/* Write with how few further tokens texts may end at states, or a bound from above that can be followed
+ * (native/schemas/endings.h), and the most of these behind any token, or more; INT64_MAX where no end is
+ * known to be in reach. Each state is thought about once. */
+CDEC_API int64_t cdec_schema_engine_fewest(cdec_schema_engine *engine, cdec_i64 states, cdec_i64_out out);
+CDEC_API int64_t cdec_schema_engine_ahead(cdec_schema_engine *engine, cdec_i64 states, cdec_i64_out out);
 /* Read the level `outward` levels outside of a state, as far as `items` [k, 4] has room: first phase,
  * frame outside (-1 for none), text and 0; then of each alternative value, part, place and content
  * (native/schemas/frames.h). Returns how many rows there are; 0 without such a level. */

@@ -1,5 +1,6 @@
 // The engine of a schema behind the interface: its sessions' calls, one at a time.
 #include <mutex>
+#include <optional>
 
 #include "guarded.h"
 #include "masks.h"
@@ -65,6 +66,26 @@ struct cdec_schema_engine {
     return at;
   }
 
+  // How the ends of texts are come to; made where they are asked for.
+  Endings& ends() {
+    if (!endings) endings.emplace(states, masks.whole());
+    return *endings;
+  }
+
+  // The fewest tokens behind a state, and the most of them behind a token.
+  int64_t fewest(int64_t state) {
+    return states.holds(state) ? ends().fewest(static_cast<int32_t>(state)) : 0;
+  }
+  int64_t most_ahead(int64_t state) {
+    if (!states.holds(state)) return 0;
+    if (state >= static_cast<int64_t>(ahead.size())) ahead.resize(states.size(), -1);
+    if (ahead[state] < 0) {
+      const int64_t found = masks.ahead(static_cast<int32_t>(state), ends());
+      ahead[state] = static_cast<int32_t>(std::min<int64_t>(found, Endings::kFar));
+    }
+    return ahead[state];
+  }
+
   int64_t speculation_key(int64_t state) {
     if (!states.holds(state)) return state == CDEC_DONE ? CDEC_DONE : CDEC_DEAD;
     const State& at = states[static_cast<int32_t>(state)];
@@ -89,6 +110,8 @@ struct cdec_schema_engine {
   Program program;
   States states;
   Masks masks;
+  std::optional<Endings> endings;
+  std::vector<int32_t> ahead;  // by state: the most tokens that are needed behind one; -1 not known
   cdec_i64 end_ids;
   int64_t most_steps;
   Table steps;  // by tokens
@@ -213,6 +236,20 @@ int64_t cdec_schema_engine_speculation_keys(cdec_schema_engine* engine, cdec_i64
   return locked(engine, [&](cdec_schema_engine& e) {
     for (int64_t i = 0; i < states.size; ++i) out[i] = e.speculation_key(states[i]);
     return states.size;
+  });
+}
+
+int64_t cdec_schema_engine_fewest(cdec_schema_engine* engine, cdec_i64 states, cdec_i64_out out) {
+  return for_rows(engine, states.size, [&](cdec_schema_engine& e, int64_t i) {
+    const int64_t found = e.fewest(states[i]);
+    out[i] = found < Endings::kFar ? found : INT64_MAX;
+  });
+}
+
+int64_t cdec_schema_engine_ahead(cdec_schema_engine* engine, cdec_i64 states, cdec_i64_out out) {
+  return for_rows(engine, states.size, [&](cdec_schema_engine& e, int64_t i) {
+    const int64_t found = e.most_ahead(states[i]);
+    out[i] = found < Endings::kFar ? found : INT64_MAX;
   });
 }
 

@@ -190,7 +190,6 @@ class Frames {
 
   const Program& p;
 
- protected:
   bool item_may_end(Phase phase, const Item& item) const {
     if (phase == Phase::kRaw) return p.state_label[item.place] >= 0;
     if (phase == Phase::kString)
@@ -200,6 +199,7 @@ class Frames {
     return progresses.array_may_end(item.part, item.place);
   }
 
+ protected:
   Work& work_;
 
  public:

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "bits.h"
+#include "endings.h"
 #include "repetitions.h"
 #include "set_tokens.h"
 
@@ -44,6 +45,36 @@ class Masks {
     copy(masks_[mask_of(state)], words, width);
   }
 
+  // The most tokens that are needed behind any token that can follow in a state, or more: of
+  // content that only the vocabulary decides no token is followed.
+  int64_t ahead(int32_t state, Endings& endings) {
+    int64_t most = 0;
+    const auto take = [&](int32_t after) { most = std::max<int64_t>(most, endings.fewest(after)); };
+    const auto visit = [&](int32_t, int32_t after) { take(after); };
+    const Content content = free_content(state);
+    const State at = states_[state];
+    const bool is_free = content.row >= 0 && has_one_end(at.frame);
+    if (is_free || is_in_one_set(state)) {
+      const int32_t behind = endings.behind_quote(state);
+      if (behind < 0) return Endings::kFar;
+      most = kUnfinished + missing(at.frame) + endings.fewest(behind);
+      std::vector<int32_t> within;
+      if (is_free)
+        walk(content.is_steady ? v.endings : v.crossing, state, nullptr, visit);
+      else
+        walk_sets(state, within, visit);
+    } else if (states_.frame(at.frame).phase >= Phase::kKey || p.layout) {
+      walk(v.whole, state, nullptr, visit);
+    } else {
+      const int32_t* run_ends = run_ends_of(at.lexical.blanks());
+      const std::vector<int32_t> ends(run_ends, run_ends + v.json.run_offsets.size - 1);
+      for (const int32_t end : ends)
+        if (end >= 0) take(states_.state_of(at.frame, LexicalState(end)));
+      walk(v.behind, states_.state_of(at.frame, LexicalState(p.blank)), ends.data(), visit);
+    }
+    return most;
+  }
+
   void keep_within_budget() {
     if (memory_.bytes() > budget_) drop();
   }
@@ -54,6 +85,7 @@ class Masks {
     std::pmr::vector<Mask>(&memory_).swap(masks_);
   }
 
+  const cdec_token_trie& whole() const { return v.whole; }
   int64_t size() const { return static_cast<int64_t>(masks_.size()); }
   int64_t bytes() const { return memory_.bytes(); }
 
@@ -98,16 +130,17 @@ class Masks {
     const Content content = free_content(state);
     const State at = states_[state];
     found_.clear();
+    const auto find = [&](int32_t token, int32_t) { found_.push_back(token); };
     if (content.row >= 0) {
-      walk(content.is_steady ? v.endings : v.crossing, state, nullptr);
+      walk(content.is_steady ? v.endings : v.crossing, state, nullptr, find);
     } else if (set_tokens_.reads(state)) {
-      walk_sets(state);
+      walk_sets(state, found_, find);
     } else if (states_.frame(at.frame).phase >= Phase::kKey || p.layout) {
-      walk(v.whole, state, nullptr);
+      walk(v.whole, state, nullptr, find);
     } else {
       const int32_t* run_ends = run_ends_of(at.lexical.blanks());
       add_blanks(run_ends);
-      walk(v.behind, states_.state_of(at.frame, LexicalState(p.blank)), run_ends);
+      walk(v.behind, states_.state_of(at.frame, LexicalState(p.blank)), run_ends, find);
     }
     const uint32_t* base = content.row < 0 ? nullptr : v.json.content[content.row];
     if (found_.size() <= Mask::kMostTokens) return keep(base, {}, found_);
@@ -210,16 +243,47 @@ class Masks {
       if (run_ends[v.json.run_of[v.json.blank[i]]] >= 0) found_.push_back(v.json.blank[i]);
   }
 
-  // Adds the tokens of a trie that a state allows; `run_ends` says where the white space before its
-  // texts leads, if there is any.
-  void walk(const cdec_token_trie& trie, int32_t state, const int32_t* run_ends) {
+  static constexpr int64_t kUnfinished = 13;  // bytes of an escaped character's rest, and a quote
+
+  // Whether a string or key closes alike wherever in it a character ends.
+  bool has_one_end(int32_t frame) const {
+    const Frame at = states_.frame(frame);
+    return at.text < 0 && std::ranges::all_of(at.items, [&](const Item& item) {
+      return p.free_behind(at.phase == Phase::kKey ? item.content : item.place) >= kAbsorbing;
+    });
+  }
+
+  // Whether a state is in a string that is a member of one set, whichever it is.
+  bool is_in_one_set(int32_t state) const {
+    const Frame at = states_.frame(states_[state].frame);
+    return at.items.size() == 1 && at.text < 0 && set_tokens_.reads(state);
+  }
+
+  // How many bytes a string still needs, of the alternative that needs the most.
+  int64_t missing(int32_t frame) const {
+    constexpr int64_t kEscaped = 6;  // bytes of one that is spelled by its number
+    const Frame at = states_.frame(frame);
+    int64_t most = 0;
+    if (at.phase != Phase::kString) return most;
+    for (const Item& item : at.items)
+      most = std::max(most, p.sets.is_place(item.place)
+                                ? kEscaped * p.sets.longest(item.place)
+                                : p.string_min[item.part] - int64_t{item.content});
+    return most;
+  }
+
+  // Visits the tokens of a trie that a state allows, and the states behind them; `run_ends` says
+  // where the white space before its texts leads, if there is any.
+  template <class Visit>
+  void walk(const cdec_token_trie& trie, int32_t state, const int32_t* run_ends, Visit&& visit) {
     path_[0] = state;
-    walk_nodes(trie, 0, trie.depth.size, run_ends);
+    walk_nodes(trie, 0, trie.depth.size, run_ends, visit);
   }
 
   // The same of some nodes, behind a state that stands in the path.
-  void walk_nodes(const cdec_token_trie& trie, int64_t node, int64_t stop,
-                  const int32_t* run_ends) {
+  template <class Visit>
+  void walk_nodes(const cdec_token_trie& trie, int64_t node, int64_t stop, const int32_t* run_ends,
+                  Visit& visit) {
     while (node < stop) {
       const int32_t depth = trie.depth[node], byte = trie.node_byte[node],
                     before = path_[depth - 1];
@@ -232,28 +296,30 @@ class Masks {
       for (int32_t i = trie.token_offsets[node]; i < trie.token_offsets[node + 1]; ++i) {
         const int32_t token = trie.token_ids[i];
         const int32_t blank = run_ends ? run_ends[v.json.run_of[token]] : p.blank;
-        if (!run_ends || (blank >= 0 && p.state_label[blank] >= 0)) found_.push_back(token);
+        if (!run_ends || (blank >= 0 && p.state_label[blank] >= 0)) visit(token, after);
       }
       ++node;
     }
   }
 
-  // Adds the tokens that a state within members of sets allows. Behind the quotes of a single set's
-  // members, whichever they are, the text is in one state.
-  void walk_sets(int32_t state) {
+  // Visits the tokens that a state within members of sets allows and that leave the member; adds
+  // those of content alone. Behind the quotes of a single set's members, whichever they are, the text
+  // is in one state.
+  template <class Visit>
+  void walk_sets(int32_t state, std::vector<int32_t>& content, Visit&& visit) {
     const bool is_single = states_.frame(states_[state].frame).items.size() == 1;
     int32_t behind_quote = -1;
-    set_tokens_.walk(state, found_, [&](int32_t node, int32_t before) {
-      const int32_t depth = v.whole.depth[node];
+    set_tokens_.walk(state, content, [&](int32_t node, int32_t before) {
+      const int32_t depth = v.whole.depth[node], stop = v.whole.skip[node];
       const bool is_quote = v.whole.node_byte[node] == '"';
       path_[depth - 1] = before;
-      if (!is_quote || !is_single) return walk_nodes(v.whole, node, v.whole.skip[node], nullptr);
+      if (!is_quote || !is_single) return walk_nodes(v.whole, node, stop, nullptr, visit);
       if (behind_quote < 0) behind_quote = states_.step(before, '"');
       if (behind_quote < 0) return;
       path_[depth] = behind_quote;
       for (int32_t i = v.whole.token_offsets[node]; i < v.whole.token_offsets[node + 1]; ++i)
-        found_.push_back(v.whole.token_ids[i]);
-      walk_nodes(v.whole, node + 1, v.whole.skip[node], nullptr);
+        visit(v.whole.token_ids[i], behind_quote);
+      walk_nodes(v.whole, node + 1, stop, nullptr, visit);
     });
   }
 

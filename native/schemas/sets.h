@@ -54,6 +54,16 @@ class MemberSets {
     }
   }
 
+  // Bytes of the longest member of a place's set.
+  int64_t longest(int32_t place) {
+    Set& set = sets_[this->set(place)];
+    const auto& offsets = set.trie.row_offsets;
+    if (set.longest < 0)
+      for (int64_t row = 0; row + 1 < offsets.size; ++row)
+        set.longest = std::max(set.longest, offsets[row + 1] - offsets[row]);
+    return set.longest;
+  }
+
   // The number of a place in a trie.
   int32_t place_of(int32_t set, int64_t state) {
     Table& index = sets_[set].index;
@@ -76,6 +86,7 @@ class MemberSets {
   struct Set {
     cdec_trie trie;
     Table index;  // state -> place
+    int64_t longest = -1;  // bytes of a member, where that was asked for
   };
   struct Place {
     int32_t set;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -95,3 +96,41 @@ def test_python_says_the_same_in_one_call(cities: Path, embedded_model: Any) -> 
         sample(embedded_model, constraint, ASKED, "unconstrained", **fit)
     with pytest.raises(UsageError, match="has no constraint"):
         sample(embedded_model, None, ASKED, "greedy", **fit)
+
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["name", "tags"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_json_ends_within_its_tokens(cdec: Runner) -> None:
+    words = ("sample", "--method", "masked", "-n", 8, "--max-new-tokens", 40)
+    record = jsonl({"id": 1, "prompt": "As JSON:", "schema": PERSON})
+    cut = cdec(*words, stdin=record).records
+    assert "length" in {drawn["finish_reason"] for drawn in cut}
+    whole = cdec(*words, "--fit", stdin=record).records
+    for drawn in whole:
+        assert (drawn["finish_reason"], drawn["valid"]) == ("complete", True), drawn
+        assert drawn["fit"] == "conservative" and len(drawn["token_ids"]) <= 40
+        assert set(json.loads(drawn["text"])) == {"name", "tags"}
+    begun = cdec(*words, "--fit", "--prefill", '{"tags": ["a', stdin=record).records
+    assert {drawn["finish_reason"] for drawn in begun} == {"complete"}
+    short = jsonl({"id": 1, "prompt": "As JSON:", "schema": PERSON, "max_tokens": 3})
+    (failed,) = cdec(*words, "--fit", stdin=short).records
+    assert failed["error"]["code"] == "E_FIT" and failed["error"]["shortest"] > 3
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_a_small_regular_expression_is_fitted_exactly(cdec: Runner) -> None:
+    words = ("sample", "--method", "masked", "-n", 8, "--fit", "--max-new-tokens", 5)
+    record = jsonl({"id": 1, "prompt": "x", "regex": "[0-9]{2}-[0-9]+"})
+    for drawn in cdec(*words, stdin=record).records:
+        assert (drawn["finish_reason"], drawn["fit"]) == ("complete", "exact")
+        assert len(drawn["token_ids"]) <= 5 and drawn["valid"]

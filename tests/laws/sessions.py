@@ -256,14 +256,14 @@ def assert_session_laws(
 def assert_ends_are_near(session: Session, states: Any, vocabulary: Any) -> None:
     """Check law 11 at some states: an end that is in reach is nearer behind some token."""
     live = states[(states != DONE) & (states != DEAD)]
-    fewest, ahead = session.fewest_tokens(live), session.fewest_ahead(live)
-    np.testing.assert_array_equal(fewest == 0, session.is_complete(live))
+    fewest, ahead = map(to_numpy, (session.fewest_tokens(live), session.fewest_ahead(live)))
+    np.testing.assert_array_equal(fewest == 0, to_numpy(session.is_complete(live)))
     for row, state in enumerate(live):
-        _, ids = session.allowed(live[row : row + 1])
+        ids = to_numpy(session.allowed(live[row : row + 1])[1])
         tokens = np.array([i for i in ids if i not in vocabulary.eos_token_ids], np.int64)
-        after = session.advance(np.full(len(tokens), state), tokens)
+        after = to_numpy(session.advance(np.full(len(tokens), state), tokens))
         behind = np.zeros(len(tokens), np.int64)
-        behind[after != DONE] = session.fewest_tokens(after[after != DONE])
+        behind[after != DONE] = to_numpy(session.fewest_tokens(after[after != DONE]))
         assert fewest[row] == 0 or behind.min() < fewest[row], f"no way on from row {row}"
         assert behind.max(initial=0) <= ahead[row], f"an end is farther ahead of row {row}"
 

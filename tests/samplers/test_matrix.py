@@ -19,7 +19,7 @@ from cdec.core.combine.fitting import fit
 from cdec.core.combine.healing import HealedConstraint
 from cdec.core.combine.prefill import begin
 from cdec.core.combine.tagged import StartedConstraint, TaggedConstraint
-from cdec.core.constraint import Constraint
+from cdec.core.constraint import CONSERVATIVE, DEAD, Constraint
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -27,6 +27,7 @@ from cdec.samplers import Request
 from cdec.samplers.base import Sampler
 from cdec.samplers.registry import METHODS, SAMPLERS
 from tests.laws.gtest import g_test
+from tests.laws.sessions import states_after
 from tests.laws.set_cases import set_of
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy
@@ -185,8 +186,23 @@ def fitted(kind: str, most: int) -> World:
     return World(make, short, most, whole.ends_itself)
 
 
+def nearly_fitted(kind: str, most: int) -> World:
+    """Return the world of a constraint's texts of which bounds say that they end in time."""
+    constraint = WHOLE[kind].constraint
+    assert constraint is not None
+    bounded = fit(constraint, most, max_steps=0)
+    assert bounded.facts.fit == CONSERVATIVE
+    session = bounded.session("cpu")
+    states = states_after(session, WHOLE[kind].rows)
+    allowed = (states != DEAD) & session.is_complete(states)
+    rows = tuple(row for row, is_one in zip(WHOLE[kind].rows, allowed, strict=True) if is_one)
+    assert len(rows) > 0 and max(map(len, rows)) <= most
+    return World(lambda: bounded, rows, most)
+
+
 FITTED = {"set": 2, "regex": 1, "schema": 3, "conjunction": 2, "begun": 2, "tagged": 2}
 KINDS = {**WHOLE, **{f"{kind}, fitted": fitted(kind, most) for kind, most in FITTED.items()}}
+KINDS["schema, nearly fitted"] = nearly_fitted("schema", 3)
 
 # --- What each method draws in a world, enumerated.
 
