@@ -53,6 +53,8 @@ class FreeText:
             next one.
         limits: Of the markers; no part of what is asked for.
         thinking: What comes before all that: free text up to a marker of its own, its ``after``.
+        closing: The text behind the constrained part of ``after``, which ends all.
+        optional: Whether a text that ends without a marker of ``after`` is whole.
 
     Raises:
         UsageError: No marker or an empty one, both kinds, a number out of range, or a budget or a
@@ -66,6 +68,8 @@ class FreeText:
     regions: int = 0
     limits: MarkerLimits = field(default_factory=MarkerLimits, compare=False, repr=False)
     thinking: FreeText | None = None
+    closing: str | None = None
+    optional: bool = False
 
     def __post_init__(self) -> None:
         after = (self.after,) if isinstance(self.after, str) else tuple(self.after)
@@ -86,6 +90,12 @@ class FreeText:
     def end(self) -> str | None:
         """The text at which a tagged region ends; None where the constraint ends the text."""
         return None if self.between is None else self.between[1]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts that are to be found or spelt."""
+        closing = () if self.closing is None else (self.closing,)
+        return (*(self.after or self.between or ()), *closing)
 
     def owes(self, regions: int) -> bool:
         """Say whether free text must lead to a marker after so many regions."""
@@ -149,7 +159,12 @@ class FreeText:
                 hint="give the text that begins a region and the one that ends it",
             )
         name = "after" if self.between is None else "between"
-        for marker in self.after or self.between or ():
+        if self.between is not None and (self.closing is not None or self.optional):
+            raise UsageError(
+                "`closing` and `optional` are about `after`, and `between` is given",
+                hint="leave them out: a tagged region has an end, and there may be none",
+            )
+        for marker in self.texts:
             if not isinstance(marker, str) or not marker:
                 raise UsageError(
                     f"a marker of `{name}` is {shown(marker)}, expected a text that is not empty",

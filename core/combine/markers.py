@@ -221,7 +221,7 @@ def require_spelt(free: FreeText, vocabulary: Vocabulary) -> None:
             ends texts.
     """
     spelt = vocabulary.spelt_bytes
-    for marker in free.after or free.between or ():
+    for marker in free.texts:
         parts = _parts(marker, vocabulary)
         for word in parts[1::2]:
             if vocabulary.special_tokens[word] in vocabulary.eos_token_ids:

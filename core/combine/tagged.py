@@ -331,7 +331,7 @@ class TaggedConstraint(WrappedConstraint):
     Args:
         inner: Any kind; where it is walked by tokens, the ending text begins with a token.
         end: The text that ends a region, as bytes or symbols; not empty.
-        begin: The text that begins the next one.
+        begin: The text that begins the next one; None where nothing stands behind the end.
         tokens: Of ``inner.vocabulary``; None sorts them.
         begun: What the token that began the region has behind its beginning text.
     """
@@ -340,7 +340,7 @@ class TaggedConstraint(WrappedConstraint):
         self,
         inner: Constraint,
         end: bytes | str,
-        begin: bytes | str,
+        begin: bytes | str | None,
         tokens: SortedTokens | None = None,
         *,
         begun: bytes = b"",
@@ -366,6 +366,8 @@ class TaggedConstraint(WrappedConstraint):
 
     @cached_property
     def _begins(self) -> Markers:
+        if self.begin is None:
+            return Markers([bytes([byte]) for byte in range(256)])
         return Markers([self.begin])
 
     def started(self, begun: bytes) -> TaggedConstraint:

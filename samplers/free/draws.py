@@ -38,6 +38,7 @@ class FreeParts:
     def __init__(self) -> None:
         self._sorted = lru_cache(1)(SortedTokens)
         self._tagged = lru_cache(_KEPT)(self._new_tagged)
+        self._closed = lru_cache(_KEPT)(self._new_closed)
         self._free_part = lru_cache(_KEPT)(self._new_part)
         self._thinking_part = lru_cache(_KEPT)(self._new_thinking)
         self._begun = lru_cache(_KEPT)(_begun)
@@ -56,7 +57,9 @@ class FreeParts:
         return self._begun(inner, begun) if begun else inner
 
     def _inner(self, constraint: Constraint, free: FreeText) -> Constraint:
-        return constraint if free.between is None else self._tagged(constraint, free.between)
+        if free.between is not None:
+            return self._tagged(constraint, free.between)
+        return constraint if free.closing is None else self._closed(constraint, free.closing)
 
     def _new_part(self, constraint: Constraint, free: FreeText, strict: bool) -> FreePart:
         tokens = self._sorted(constraint.vocabulary)
@@ -71,6 +74,10 @@ class FreeParts:
     def _new_tagged(self, constraint: Constraint, between: tuple[str, str]) -> TaggedConstraint:
         begin, end = (symbols_of(marker, constraint.vocabulary) for marker in between)
         return TaggedConstraint(constraint, end, begin, self._sorted(constraint.vocabulary))
+
+    def _new_closed(self, constraint: Constraint, closing: str) -> TaggedConstraint:
+        end = symbols_of(closing, constraint.vocabulary)
+        return TaggedConstraint(constraint, end, None, self._sorted(constraint.vocabulary))
 
 
 def _begun(inner: Constraint, begun: bytes) -> Constraint:
@@ -311,7 +318,8 @@ class FreeDraws:
         else:
             draw.log_p += part.log_end
             draw.free_log_p += part.log_end
-            draw.finish = FINISH_COMPLETE if free.end is not None else FINISH_NO_MARKER
+            is_whole = free.end is not None or free.optional
+            draw.finish = FINISH_COMPLETE if is_whole else FINISH_NO_MARKER
 
     def _cut(self, draw: FreeDraw) -> None:
         """The free part has all its tokens: it is forced into a marker, or the text is cut."""
@@ -377,7 +385,7 @@ class FreeDraws:
         draw.regions.append(Region(sample, first, begun, start, stop))
         draw.log_p += float("nan") if sample.logprob is None else sample.logprob
         draw.constraint, draw.onward = None, b""
-        if rest is None:
+        if rest is None or self._stage(draw).between is None:
             draw.finish = sample.finish_reason
         else:
             part = self._part(self._requests[draw.number], is_thinking=False)

@@ -181,6 +181,9 @@ def record(
         return _tagged(base, request, draw, vocabulary)
     markers = request.free.markers
     base.diagnostics = _fields(draw, markers) | _free_text(draw, vocabulary)
+    if not draw.regions and draw.finish == FINISH_COMPLETE:  # it need not have a marker
+        text = vocabulary.decode(draw.tokens).decode("utf-8", "replace")
+        return replace(base, text=text, valid=True)
     if not draw.regions:
         return replace(base, log_weight=None, log_candidate_weight=None)
     (region,) = draw.regions
