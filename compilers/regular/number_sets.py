@@ -175,16 +175,15 @@ class NumberSet(NamedTuple):
         """Combine with another set; ``table`` for (in this one) * 2 + (in the other)."""
         if self == other and table[3] and not table[0]:
             return self
-        cuts = sorted({*self.cuts, *other.cuts}) if other.cuts else list(self.cuts)
-        found: dict[tuple[Pattern, Pattern], Pattern] = {}
-        patterns = []
-        for pair in zip(self._over(cuts), other._over(cuts), strict=True):
-            if pair not in found:
-                found[pair] = _combined(*pair, table)
-            patterns.append(found[pair])
-        return normal(cuts, patterns)
+        for one, fixed, step in ((self, other, 2), (other, self, 1)):
+            # With all numbers, or none, what the table says of the other set is often the set.
+            if not fixed.cuts and fixed.patterns[0] in (EVERY, NEITHER):
+                at = (3 - step) * fixed.patterns[0].off
+                if not table[at]:
+                    return one if table[at + step] else NO_NUMBERS
+        return _combined_sets(self, other, table)
 
-    def _over(self, cuts: list[Exact]) -> list[Pattern]:
+    def over(self, cuts: list[Exact]) -> list[Pattern]:
         """Return the patterns of finer pieces."""
         found, at = [self.patterns[0]], 0
         for cut in cuts:
@@ -209,6 +208,19 @@ class NumberSet(NamedTuple):
                 yield cut
             if i + 1 < len(self.cuts):
                 yield from _between(self.patterns[2 * i + 2], cut, self.cuts[i + 1])
+
+
+@lru_cache(maxsize=4096)
+def _combined_sets(left: NumberSet, right: NumberSet, table: tuple[bool, ...]) -> NumberSet:
+    """Combine two sets; ``table`` for (in the left one) * 2 + (in the right one)."""
+    cuts = sorted({*left.cuts, *right.cuts}) if right.cuts else list(left.cuts)
+    found: dict[tuple[Pattern, Pattern], Pattern] = {}
+    patterns = []
+    for pair in zip(left.over(cuts), right.over(cuts), strict=True):
+        if pair not in found:
+            found[pair] = _combined(*pair, table)
+        patterns.append(found[pair])
+    return normal(cuts, patterns)
 
 
 ALL_NUMBERS = NumberSet((), (EVERY,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -15,22 +16,43 @@ _NOTHING = {"type": "object", "maxProperties": 0}
 """Arguments of a function that says nothing of its own."""
 
 
-def schema_of_tools(source: str | bytes, limits: SchemaLimits | None = None) -> str:
+@dataclass(frozen=True)
+class CallForm:
+    """Form of calls as JSON.
+
+    Attributes:
+        key: Of a call's arguments.
+        is_list: Whether a text is a list of calls, else a single one.
+        most: Calls of a list; None for any number.
+        only: Name of the function that alone may be called; None for all of them.
+    """
+
+    key: str = "arguments"
+    is_list: bool = False
+    most: int | None = None
+    only: str | None = None
+
+
+def schema_of_tools(
+    source: str | bytes, limits: SchemaLimits | None = None, form: CallForm = CallForm()
+) -> str:
     """Return the JSON Schema of the calls of some functions.
 
     Args:
         source: A JSON list of functions in OpenAI's form, ``{"type": "function", "function":
             {"name": ..., "parameters": SCHEMA}}``, or without the outer object.
         limits: On the text.
+        form: Of calls.
 
     Returns:
         The text of a schema whose values are ``{"name": NAME, "arguments": ...}``, where the
-        arguments of each function satisfy its parameters. References within these lead to where
-        they did.
+        arguments of each function satisfy its parameters; or lists of such. References within
+        parameters lead to where they did.
 
     Raises:
         SchemaJsonError, EncodingError, LimitError: As for the text of a schema.
-        SchemaInvalidError: It is no such list; ``path`` is the place within it.
+        SchemaInvalidError: It is no such list; ``path`` is the place within it. Or it has no
+            function of the name that alone may be called.
     """
     value, _ = read_json(source, limits or SchemaLimits())
     if not isinstance(value, list) or not value:
@@ -42,8 +64,17 @@ def schema_of_tools(source: str | bytes, limits: SchemaLimits | None = None) -> 
             raise _invalid(
                 f"/{number}", f"is a second tool called {name!r}", "give each its own name"
             )
-        calls[name] = _call(name, parameters, number)
-    return _written({"anyOf": list(calls.values())})
+        calls[name] = _call(name, parameters, number, form.key)
+    if form.only is not None:
+        if form.only not in calls:
+            known = ", ".join(map(repr, calls))
+            raise _invalid("", f"has no function {form.only!r}", f"there are {known}")
+        calls = {form.only: calls[form.only]}
+    one = {"anyOf": list(calls.values())}
+    if not form.is_list:
+        return _written(one)
+    most = {} if form.most is None else {"maxItems": form.most}
+    return _written({"type": "array", "items": one, "minItems": 1, **most})
 
 
 def _function(tool: Any, path: str) -> tuple[str, Any]:
@@ -64,7 +95,7 @@ def _function(tool: Any, path: str) -> tuple[str, Any]:
     return name, parameters
 
 
-def _call(name: str, parameters: Any, number: int) -> dict[str, Any]:
+def _call(name: str, parameters: Any, number: int, key: str) -> dict[str, Any]:
     """Return the schema of the calls of one function."""
     arguments = _NOTHING if parameters is None else parameters
     if isinstance(arguments, dict) and not {"$id", "id"} & arguments.keys():
@@ -72,8 +103,8 @@ def _call(name: str, parameters: Any, number: int) -> dict[str, Any]:
         arguments = {"$id": f"tool-{number}"} | arguments
     return {
         "type": "object",
-        "properties": {"name": {"const": name}, "arguments": arguments},
-        "required": ["name", "arguments"],
+        "properties": {"name": {"const": name}, key: arguments},
+        "required": ["name", key],
         "additionalProperties": False,
     }
 
