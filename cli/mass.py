@@ -188,7 +188,7 @@ def _check_options(options: Options, typed: frozenset[str]) -> None:
     if options.tree is not None and not options.remember:
         raise UsageError("--tree keeps what --no-remember forgets", hint="give one of them")
     check_prompts(options.prompts, typed)
-    check_record_sources(options.prompts, BatchFileOptions(), options.one_line, typed)
+    check_record_sources(options.prompts, BatchFileOptions(), options.one_line.flags, typed)
 
 
 def _estimator(options: Options) -> MassEstimator:

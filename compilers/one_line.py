@@ -1,7 +1,8 @@
-"""choices, regex, grammar, schema: constraints by their source, made for the model that draws."""
+"""choices, regex, grammar, schema, tools: sources of constraints, made for the model that draws."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -116,6 +117,41 @@ def schema(source: Any, options: SchemaOptions | None = None) -> ConstraintSourc
     given = _read(source) if isinstance(source, Path) else source
     said = getattr(source, "__name__", None) or source
     return _Source("schema", said, partial(schema_constraint, given, options=options))
+
+
+def tools(
+    definitions: Any,
+    *,
+    only: str | None = None,
+    parallel: bool = False,
+    options: SchemaOptions | None = None,
+) -> ConstraintSource:
+    """Return the constraint of calls of tools as JSON, made for the model that draws.
+
+        add = {"type": "function", "function": {"name": "add", "parameters": {...}}}
+        sample(model, tools([add]), prompt)[0].value()  # {"name": "add", "arguments": {...}}
+
+    Args:
+        definitions: Functions as chat models are given them, a list or its JSON text.
+        only: Name of the function that alone may be called; None for all of them.
+        parallel: Whether texts are lists of calls, one or several, in the place of one call.
+        options: As ``schema_constraint`` takes them.
+
+    Returns:
+        What ``sample`` takes in the place of a constraint. Formats of other families, and texts
+        that may call or not, are had with ``free`` (``between=("<tool_call>", "</tool_call>")``),
+        or with the ``tools`` of ``RecordSampler``. Cost: as ``schema_constraint``, once a
+        vocabulary: 0.4 s for 400 functions.
+
+    Raises:
+        SchemaInvalidError: They are no such list, or have no function ``only``.
+    """
+    from cdec.compilers.schemas.opened import schema_constraint
+    from cdec.compilers.schemas.tools import CallForm, schema_of_tools
+
+    text = definitions if isinstance(definitions, str | bytes) else json.dumps(definitions)
+    source = schema_of_tools(text, form=CallForm(is_list=parallel, only=only))
+    return _Source("tools", source, partial(schema_constraint, source, options=options))
 
 
 class _Source(ConstraintSource):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,7 +18,6 @@ from cdec.cli.frame.declaration import (
 )
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.options import shared
-from cdec.cli.options.one_line import OneLineOptions
 from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import MAX_WHITESPACE
@@ -196,14 +195,14 @@ def described_unused(names: Collection[str]) -> str:
 def check_record_sources(
     prompts: PromptOptions,
     batch: BatchFileOptions,
-    one_line: OneLineOptions,
+    flags: Sequence[str],
     typed: frozenset[str],
 ) -> None:
     """Refuse options about sources where neither a record nor the command line can bring any."""
     if prompts.has_texts:
-        brought, why = one_line.flags, "a prompt that is typed brings none"
+        brought, why = [*flags], "a prompt that is typed brings none"
     elif batch.openai_batch:
-        brought, why = [*one_line.flags, *batch.allow], "--allow lets requests bring none"
+        brought, why = [*flags, *batch.allow], "--allow lets requests bring none"
     else:
         return
     names = unused_source_options(typed, brought)

@@ -7,7 +7,12 @@ from pathlib import Path
 
 from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.options import shared
-from cdec.cli.options.constraint import ConstraintOptions, FreeTextOptions, artifact_option
+from cdec.cli.options.constraint import (
+    ConstraintOptions,
+    FreeTextOptions,
+    ToolOptions,
+    artifact_option,
+)
 from cdec.cli.options.engine import EngineOptions
 from cdec.cli.options.methods import ChoiceOptions, MethodOptions
 from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
@@ -75,6 +80,7 @@ class SampleOptions(CommonOptions):
     loading: ModelOptions = group(ModelOptions)
     methods: MethodOptions = group(MethodOptions)
     free: FreeTextOptions = group(FreeTextOptions)
+    calling: ToolOptions = group(ToolOptions)
     writing: OutputOptions = group(OutputOptions)
     failures: shared.FailureOptions = group(shared.FailureOptions)
     require_complete: bool = option(

@@ -41,9 +41,11 @@ if TYPE_CHECKING:
     from cdec.cli.options.model import ModelOptions
     from cdec.cli.options.one_line import OneLineOptions, Source
     from cdec.cli.options.record_sources import RecordSourceOptions
+    from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.core.files.remote import Place
     from cdec.core.models.language_model import LanguageModel
     from cdec.data.prompts.record import BadRecord, PromptRecord
+    from cdec.integrations.records.tools import ToolCalls
     from cdec.samplers.method import Method
 
 
@@ -84,6 +86,51 @@ def typed_constraint(options: Constrained, read: Collection[str | None]) -> Plac
         revision=options.loading.revision,
         compiled_with=record_sources(options.sources).options,
     )
+
+
+def typed_tools(options: Options) -> ToolCalls | None:
+    """Return the tools that the command line names, read; None for none.
+
+    Raises:
+        UsageError: They are no list of functions, or stand beside another constraint, free text,
+            or options that mean nothing without them.
+        CdecError: The file cannot be read.
+    """
+    from cdec.cli.compiling.sources import read_whole
+    from cdec.cli.runs.files import require_input
+    from cdec.compilers.schemas.options import SchemaLimits
+    from cdec.integrations.records.tools import ToolCalls
+
+    typed, file = options.calling, options.calling.tools
+    if file is None:
+        return None
+    beside = {
+        "an artifact": options.artifact is not None,
+        "--after": bool(options.free.after),
+        "--between": options.free.between is not None,
+        **dict.fromkeys(options.one_line.flags, True),
+    }
+    for other in (name for name, is_given in beside.items() if is_given):
+        raise UsageError(
+            f"{other} and --tools each say what texts are held to",
+            hint="give one of them; a further artifact that all texts satisfy is --and",
+        )
+    if file == "-" and "-" in options.prompts.read:
+        what = "--tools is stdin, from which the input is read as well"
+        raise UsageError(what, hint="name one of the files")
+    require_input(file)
+    data = read_whole(file, SchemaLimits().max_schema_bytes, "max_schema_bytes")
+    calls = ToolCalls(
+        data.decode("utf-8-sig", "surrogateescape"),
+        choice=typed.tool_choice,
+        style=typed.tool_style,
+        parallel=typed.parallel_calls,
+    )
+    try:
+        assert calls.listed is not None
+    except UsageError as error:
+        raise UsageError(f"{file}: {error.message}", hint=error.hint) from None
+    return calls
 
 
 def named_artifacts(
@@ -194,6 +241,8 @@ def require_grammars(
 def require_members(held: ConstraintSpecification, *, has_records: bool) -> None:
     """Refuse free text where no constraint follows it, before a model loads."""
     thinks = held.thinking not in (None, "off")
+    if held.tools is not None:
+        return
     if not (thinks or held.free is not None) or has_records or held.named or held.others:
         return
     raise UsageError(

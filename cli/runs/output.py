@@ -124,7 +124,7 @@ def inputs(options: Options) -> list[str]:
     """Return the files that a run reads."""
     named = [pair.partition("=")[2] for pair in options.held.constraint]
     counts = options.methods.given.get("counts")
-    artifacts = (options.artifact, *options.one_line.files)
+    artifacts = (options.artifact, options.calling.tools, *options.one_line.files)
     optional = (*artifacts, options.prompts.template, options.held.deny, counts)
     return [
         *options.prompts.read,

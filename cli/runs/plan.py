@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.options.prompts import check_batch_file
 from cdec.cli.options.record_sources import check_record_sources, record_sources
-from cdec.cli.options.shared import parse_fields
+from cdec.cli.options.shared import parse_fields, refuse_unused
 from cdec.cli.runs.constraints import (
     artifact_for_records,
     named_artifacts,
@@ -16,6 +16,7 @@ from cdec.cli.runs.constraints import (
     require_grammars,
     require_members,
     typed_constraint,
+    typed_tools,
     warned_of_unused,
 )
 from cdec.cli.runs.draft import Draft
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.integrations.openai_batch.body import Asking
     from cdec.integrations.records.sources import RecordSources
+    from cdec.integrations.records.tools import ToolCalls
     from cdec.samplers.drafts.counts import Counts
     from cdec.samplers.learning.saved import TreeFile
 
@@ -86,6 +88,7 @@ class Plan:
         places: What texts are held to, artifacts by their places.
         sources: How the grammars of records are compiled.
         typed: Options that stood on the command line.
+        calling: Tools that texts call; None for none.
     """
 
     options: Options
@@ -97,6 +100,7 @@ class Plan:
     places: ConstraintSpecification
     sources: RecordSources
     typed: frozenset[str]
+    calling: ToolCalls | None = None
 
     @classmethod
     def of(cls, options: Options, typed: frozenset[str]) -> Plan:
@@ -125,6 +129,7 @@ class Plan:
             places=named_artifacts(typed_constraint(options, options.prompts.read), options.held),
             sources=record_sources(options.sources),
             typed=typed,
+            calling=typed_tools(options),
         )
 
     @property
@@ -176,9 +181,10 @@ class Plan:
             keeps_all=options.writing.keep_input,
             asking=self.asking,
         )
-        records = warned_of_unused(prompts.records(), run, options.one_line.flags)
+        flags = (*options.one_line.flags, *options.calling.flags)
+        records = warned_of_unused(prompts.records(), run, flags)
         needed = self.method.declared.needs_constraint
-        if not places.named and (
+        if not (places.named or self.calling) and (
             needed or (self.method.declared.masks and not places.has_artifacts)
         ):
             records, artifact = artifact_for_records(
@@ -198,6 +204,8 @@ class Plan:
             marker_limits=options.free.marker_limits,
             thinking=options.free.asked_thinking,
             thinking_tags=options.free.thinking_tags,
+            tools=self.calling,
+            tool_style=options.calling.tool_style,
             sources=self.sources,
         )
         has_records = not options.prompts.has_texts
@@ -270,7 +278,10 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         output=options.writing.output_file,
         engine=options.dealing.engine,
     )
-    check_record_sources(options.prompts, options.batch, options.one_line, typed)
+    flags = (*options.one_line.flags, *options.calling.flags)
+    check_record_sources(options.prompts, options.batch, flags, typed)
+    if options.calling.tools is None:
+        refuse_unused(("tool_choice", "parallel_calls"), typed, "without --tools")
     check_trace(options.writing)
     refuse_beside_free_text(options)
     check_stream(options)

@@ -261,6 +261,7 @@ def decided(plan: Plan, files: Files) -> dict[str, object]:
         **({"and": held.other_digests} if held.others else {}),
         **({"sets": held.set_digests} if held.sets else {}),
         "deny": _hash(held.denied) if held.denied else None,
+        **({"tools": _hash(held.tools.definitions)} if held.tools is not None else {}),
         "template": None if template is None else _hash([template.texts, template.fields]),
         **({} if plan.tree is None else {"tree": str(plan.tree.path)}),
     }

@@ -277,7 +277,9 @@ class RecordFields:
         chosen = "candidates" in self.fields and not isinstance(self.fields["candidates"], dict)
         others = ["constraint"] if "constraint" in self.fields else []
         others += ["candidates"] if chosen else []
-        if len(texts) > 1 or (texts and others):
+        calls = self.fields.get("tool_choice", "none") != "none" and "tools" in self.fields
+        others += ["tool_choice"] if calls else []
+        if len(texts) > 1 or (texts and others) or (calls and others[1:]):
             first, second = (texts + others)[:2]
             raise self.error(
                 second, f"stands beside {first!r}", "a record has one constraint of its own"
@@ -353,6 +355,24 @@ class RecordFields:
             f"is {shown(value)}; a list of functions was expected, at least one",
             'give [{"type": "function", "function": {"name": ..., "parameters": {...}}}]',
         )
+
+    def tool_choice(self, field: str, value: object) -> str:
+        """Check a choice of tools: a word, a function's name, or OpenAI's object of one."""
+        if isinstance(value, dict) and isinstance(value.get("function"), dict):
+            value = value["function"].get("name")
+        if isinstance(value, str) and value:
+            return value
+        raise self.error(
+            field,
+            f"is {shown(value)}; auto, required, none or a function's name was expected",
+            'give "auto", or {"type": "function", "function": {"name": ...}}',
+        )
+
+    def flag(self, field: str, value: object) -> bool:
+        """Check a truth value."""
+        if isinstance(value, bool):
+            return value
+        raise self.error(field, f"is {shown(value)}, true or false was expected", "correct it")
 
     def template_arguments(self, field: str, value: object) -> dict[str, Any]:
         """Check arguments of a chat template: an object."""

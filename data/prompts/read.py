@@ -298,6 +298,8 @@ def _chat_fields(record: RecordFields, read: Collection[str]) -> dict[str, Any]:
     checks: dict[str, Any] = {
         "tools": record.tools,
         "chat_template_kwargs": record.template_arguments,
+        "tool_choice": record.tool_choice,
+        "parallel_tool_calls": record.flag,
     }
     return {
         name: record.optional(name, check) for name, check in checks.items() if name not in read

@@ -23,11 +23,11 @@ OWN_FIELDS = frozenset(
         *("id", "prompt", "messages", "prefill", "n", "seed", "temperature", "max_tokens"),
         *("constraint", "candidates", "grammar", "regex", "schema"),
         *("after", "between", "budget", "regions"),
-        *("tools", "chat_template_kwargs"),
+        *("tools", "chat_template_kwargs", "tool_choice", "parallel_tool_calls"),
     }
 )
 """Fields a record is read for; all others are passed through."""
-CHAT_FIELDS = frozenset({"tools", "chat_template_kwargs"})
+CHAT_FIELDS = frozenset({"tools", "chat_template_kwargs", "tool_choice", "parallel_tool_calls"})
 """Those of the chat template, which are data where a prompt template or a reward reads them."""
 
 
@@ -42,6 +42,9 @@ class PromptRecord:
         messages: Chat messages, each ``{"role": ..., "content": ...}``, a begun answer left out.
         tools: Definitions of functions that the chat template is told; not empty.
         chat_template_kwargs: What else it is told, by the names that it reads.
+        tool_choice: Whether the text may call tools (``auto``), has to (``required``, or a name),
+            or does not (``none``).
+        parallel_tool_calls: Whether it may call several.
         n: Number of draws, at least 1.
         seed: Stands in the place of the run's seed.
         temperature: Greater than 0.
@@ -68,6 +71,8 @@ class PromptRecord:
     messages: tuple[dict[str, Any], ...] | None = None
     tools: tuple[dict[str, Any], ...] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    tool_choice: str | None = None
+    parallel_tool_calls: bool | None = None
     n: int | None = None
     seed: int | None = None
     temperature: float | None = None
@@ -124,7 +129,8 @@ class PromptRecord:
     @property
     def brings_constraint(self) -> bool:
         """True where it says by itself what its texts must be."""
-        return bool(self.sources) or self.candidates is not None
+        calls = self.tools is not None and self.tool_choice not in (None, "none")
+        return bool(self.sources) or self.candidates is not None or calls
 
 
 def without_prefill(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from cdec.core.errors import HOW_TO_MAKE_ONE, FieldError, Notice, UsageError, needs_grammar
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.prompts.record import PromptRecord
     from cdec.integrations.records.settings import ConstraintSpecification
+    from cdec.integrations.records.tools import HeldCalls
 
 _Asked = TypeVar("_Asked", bound=Hashable)
 
@@ -31,6 +34,8 @@ Bind: TypeAlias = "Callable[[ArtifactFile, Vocabulary | None], StoredConstraint]
 """Opens a verified artifact for a model's vocabulary, as ``bind_artifact`` does."""
 
 _HOW_TO_NAME_ONE = f"name the artifact with `artifact` (make one with {HOW_TO_MAKE_ONE})"
+_KEPT_TOOLS, _MAX_TOOLS = 64, 256 << 20
+"""Constraints of tools that are kept for later runs, and most bytes of one."""
 _ADAPTED = 64
 """Constraints kept with a lookahead, and for prompts with the same end cut off."""
 
@@ -70,6 +75,7 @@ class ConstraintResolver:
         from cdec.core.artifacts.opened import bind_artifact
         from cdec.core.combine.restriction import Restriction
         from cdec.core.combine.thinking import Thinking
+        from cdec.core.files.cache import CacheFolder
 
         if held.heal and not model.continues_prompt:
             raise UsageError(
@@ -104,6 +110,9 @@ class ConstraintResolver:
         kept = ConstraintCache(sources.limits.count, sources.limits.size)
         self._source_options = sources.options
         self._sources = SourceCache(vocabulary, kept)
+        shared = CacheFolder("tools", most=_KEPT_TOOLS, max_bytes=_MAX_TOOLS)
+        self._tool_sources = SourceCache(vocabulary, kept, shared=shared)
+        self._calls: Recent[HeldCalls] = Recent(sources.limits.count)
         self._sets = SetCache(vocabulary, kept, name="field 'candidates'")
         self._recent: Recent[Constraint] = Recent(sources.limits.count)
         self._adapted: Recent[Constraint] = Recent(_ADAPTED)
@@ -112,16 +121,20 @@ class ConstraintResolver:
         self._thinking: ModelThinking | None = None
         if held.thinking is not None:
             self._thinking = Thinking(held.thinking, held.thinking_tags).of(model)
+        if held.tools is not None:
+            self._calls.put(held.tools, held.tools.of(model))
 
     def __enter__(self) -> ConstraintResolver:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._sources.close()
+        self._tool_sources.close()
 
     def take_notices(self) -> list[Notice]:
         """Return the warnings since the last call."""
         compiled = [*self._sources.take_notices(), *self._sets.take_notices()]
+        compiled += self._tool_sources.take_notices()
         return [*compiled, *self._restriction.take_notices()]
 
     def of(
@@ -177,7 +190,9 @@ class ConstraintResolver:
         prompt = self._prompt(record)
         if self._thinking is not None:
             prompt = self._with_thinking(prompt, record)
-        own = (record.constraint, record.candidates, tuple(record.sources.items()))
+        calls = self.calls_of(record)
+        brought = record.sources if calls is None else {"tools": calls.schema}
+        own = (record.constraint, record.candidates, tuple(brought.items()))
         asked = (*own, record.narrowed, record.deny)
         constraint = self._without_denied(record, self._asked(record), asked)
         if self._held.lookahead is not None:
@@ -195,8 +210,10 @@ class ConstraintResolver:
         from cdec.core.models.language_model import Chat
 
         told = record.template_arguments
-        if self._thinking is not None and (record.prompt is None or self._is_chat):
-            told = {**self._thinking.arguments, **told}
+        if record.prompt is None or self._is_chat:
+            thinking = {} if self._thinking is None else self._thinking.arguments
+            tools = {} if self._held.tools is None else {"tools": self._held.tools.listed}
+            told = {**thinking, **tools, **told}
         if record.prompt is None:
             messages = list(record.messages or ())
             return Chat(messages, told) if told else messages
@@ -233,7 +250,9 @@ class ConstraintResolver:
                 number of tokens to end within.
             LimitError: Its markers are too many, or too long.
         """
-        free = record.free_text(self._held.free, self._held.marker_limits)
+        calls = self.calls_of(record)
+        usual = self._held.free if calls is None else calls.free
+        free = record.free_text(usual, self._held.marker_limits)
         field = "after" if free is None or free.after else "between"
         if self._thinking is not None and self._thinking.applies(record.template_arguments):
             field = "thinking" if free is None else field
@@ -255,8 +274,47 @@ class ConstraintResolver:
             )
         return free
 
+    def calls_of(self, record: PromptRecord) -> HeldCalls | None:
+        """Return what holds a record's text to calls of tools; None where nothing does.
+
+        Raises:
+            FieldError: It chooses among tools, and there are none.
+            CdecError: As ``ToolCalls.of``.
+        """
+        from cdec.integrations.records.tools import NONE, ToolCalls
+
+        run, choice = self._held.tools, record.tool_choice
+        if choice is None and (run is None or record.brings_constraint or record.constraint):
+            return None
+        if choice == NONE:
+            return None
+        if record.tools is None and run is None:
+            raise FieldError(
+                "the record chooses among tools, and there are none",
+                hint="give it `tools`, or leave `tool_choice` out",
+                field="tool_choice",
+            )
+        run = run or ToolCalls("[]", style=self._held.tool_style)
+        parallel, own = record.parallel_tool_calls, record.tools
+        asked = replace(
+            run,
+            definitions=run.definitions if own is None else json.dumps(own),
+            choice=choice or run.choice,
+            parallel=run.parallel if parallel is None else parallel,
+        )
+        return self._calls.get(asked, lambda: asked.of(self._model))
+
+    def _compiled_calls(self, asked: tuple[str, str]) -> Constraint:
+        """Return the constraint of a schema of calls, which is kept for later runs."""
+        schemas: Any = self._source_options["schema"]
+        options = replace(schemas, name="the tools")
+        return self._tool_sources.of(asked[1], options)
+
     def _asked(self, record: PromptRecord) -> Constraint | None:
         """Return the constraint that a record asks for, with what is asked of all of them."""
+        calls = self.calls_of(record)
+        if calls is not None:
+            return self._own(("tools", calls.schema), self._compiled_calls, "the tools")
         for field, text in record.sources.items():
             source = (text, self._source_options[field], record.narrowed)
             return self._own(source, self._compiled, f"the record's {field}")

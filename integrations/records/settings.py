@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cdec.data.prompts.record import PromptRecord
     from cdec.data.prompts.templates import PromptTemplate
     from cdec.integrations.records.sources import RecordSources
+    from cdec.integrations.records.tools import ToolCalls
 
 DEFAULT = ""
 """Stands for the artifact of the records that name none."""
@@ -74,6 +75,10 @@ class ConstraintSpecification:
         thinking: Most tokens of what a model thinks before, ``on`` or ``off``; None leaves it to
             the model.
         thinking_tags: What begins and what ends it; None where the model tells.
+        tools: What texts of records without a constraint of their own may call, or have to; what
+            of this a record does not say; None for no tools.
+        tool_style: How calls of tools are written that records alone bring; None where the model
+            tells.
         sources: How the grammars, regexes and schemas of records are compiled; None: the defaults.
     """
 
@@ -89,6 +94,8 @@ class ConstraintSpecification:
     marker_limits: MarkerLimits | None = None
     thinking: Amount | None = None
     thinking_tags: tuple[str, str] | None = None
+    tools: ToolCalls | None = None
+    tool_style: str | None = None
     sources: RecordSources | None = None
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -161,3 +162,26 @@ def test_what_is_no_source_is_refused(model: TabularModel) -> None:
         PUBLIC.sample(model, "a|b", "x")
     with pytest.raises(cdec.core.CdecError):
         PUBLIC.sample(model, one_line.regex("(a"), "x")
+
+
+def test_tools_are_calls_of_them() -> None:
+    vocabulary = Vocabulary([bytes([byte]) for byte in range(128)] + [b""], eos_token_ids=[128])
+    model = TabularModel(lambda prefix: [1 / 129] * 129, vocabulary)
+    named = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
+    closed = {**named, "additionalProperties": False}
+    defined = [
+        {"type": "function", "function": {"name": "add", "parameters": closed}},
+        {"name": "now"},
+    ]
+    known = ({"name": "add", "arguments": {"a": 1}}, {"name": "add", "arguments": {"a": 2}})
+    known = (*known, {"name": "now", "arguments": {}})
+    for source in (one_line.tools(defined), one_line.tools(json.dumps(defined))):
+        assert all(s.value() in known for s in PUBLIC.sample(model, source, "x", "masked", n=4))
+    (several,) = PUBLIC.sample(model, one_line.tools(defined, parallel=True), "x", "greedy")
+    assert several.value() and all(call in known for call in several.value())
+    only = one_line.tools(defined, only="now")
+    assert PUBLIC.sample(model, only, "x", "masked")[0].value() == known[2]
+    with pytest.raises(cdec.core.CdecError, match="no function 'cold'"):
+        one_line.tools(defined, only="cold")
+    with pytest.raises(cdec.core.CdecError, match="is no list of tools"):
+        one_line.tools({})

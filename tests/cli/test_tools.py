@@ -1,0 +1,98 @@
+"""``--tools`` on the command line: calls, choices, the cache, what stands beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Runner, jsonl
+from tests.core.models.chat_models import CALL, END_CALL, chat_model
+
+PARAMETERS = {
+    "type": "object",
+    "properties": {"unit": {"enum": ["c", "f"]}},
+    "required": ["unit"],
+    "additionalProperties": False,
+}
+TOOLS = [
+    {"type": "function", "function": {"name": "heat", "parameters": PARAMETERS}},
+    {"type": "function", "function": {"name": "now"}},
+]
+WORDS = ("sample", "--tools", "tools.json", "--method", "masked", "-n", "4")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return chat_model(tmp_path_factory.mktemp("chat"))
+
+
+@pytest.fixture(autouse=True)
+def _tools(cdec: Runner) -> None:
+    Path("tools.json").write_text(json.dumps(TOOLS))
+
+
+def test_texts_are_calls_in_the_model_s_own_format(cdec: Runner, model: Path) -> None:
+    ran = cdec(*WORDS, "-m", model, stdin=jsonl({"messages": [{"role": "user", "content": "x"}]}))
+    assert ran.status == 0, ran.stderr
+    for record in ran.records:
+        assert json.loads(record["text"])["name"] in ("heat", "now") and record["valid"]
+        assert (record["token_ids"][0], record["token_ids"][-1]) == (CALL, END_CALL)
+
+
+def test_the_second_run_compiles_nothing(
+    cdec: Runner, model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from cdec.compilers.cache import SourceCache
+
+    monkeypatch.setenv("CDEC_CACHE_DIR", str(tmp_path / "cache"))
+    first = cdec(*WORDS, "-m", model, "--prompt", "x")
+    monkeypatch.setattr(SourceCache, "_newly_compiled", lambda *_: pytest.fail("compiled again"))
+    assert cdec(*WORDS, "-m", model, "--prompt", "x").stdout == first.stdout
+    assert list((tmp_path / "cache" / "tools").iterdir())
+
+
+def test_the_embedded_model_is_told_the_style(cdec: Runner) -> None:
+    refused = cdec(*WORDS, "--prompt", "x")
+    assert (refused.status, refused.error_code) == (2, "E_USAGE")
+    assert "--tool-style" in refused.stderr
+    for more, kind in (((), dict), (("--parallel-calls",), list)):
+        words = ("--tool-style", "json", "--max-new-tokens", "100", "--method", "greedy", "-n", "1")
+        (record,) = cdec(*WORDS[:3], *words, *more, "--prompt", "Call heat:").records
+        if record["finish_reason"] == "complete":
+            assert isinstance(json.loads(record["text"]), kind) and record["valid"]
+    chosen = cdec(*WORDS, "--tool-style", "json", "--tool-choice", "now", "--prompt", "x")
+    assert {json.loads(r["text"])["name"] for r in chosen.records} == {"now"}
+
+
+def test_a_changed_list_is_another_run(cdec: Runner, model: Path) -> None:
+    words = (*WORDS, "-m", model, "--prompt", "x", "-o", "out.jsonl")
+    assert cdec(*words).status == 0
+    Path("tools.json").write_text(json.dumps(TOOLS[:1]))
+    assert cdec(*words, "--resume").error_code == "E_RESUME_MISMATCH"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-a", "x.arrow"), "an artifact and --tools"),
+        (("--regex", "x"), "--regex and --tools"),
+        (("--after", "x"), "--after and --tools"),
+        (("--tool-style", "xml"), "xml"),
+        (("--tool-choice", "cold"), "no function 'cold'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    cdec: Runner, model: Path, words: tuple[str, ...], said: str
+) -> None:
+    ran = cdec(*WORDS, "-m", model, "--prompt", "x", *words)
+    assert ran.status != 0
+    assert said in ran.stderr or said in ran.stdout.decode()
+
+
+def test_choices_without_tools_are_refused(cdec: Runner) -> None:
+    ran = cdec("sample", "--regex", "x", "--tool-choice", "auto", "--prompt", "x")
+    assert (ran.status, ran.error_code) == (2, "E_USAGE")
+    Path("tools.json").write_text("{}")
+    assert "the tools are no list" in cdec(*WORDS, "--prompt", "x").stderr
