@@ -77,16 +77,7 @@ class ConstraintResolver:
         from cdec.core.combine.thinking import Thinking
         from cdec.core.files.cache import CacheFolder
 
-        if held.heal and not model.continues_prompt:
-            raise UsageError(
-                "`heal` continues the prompt's last word, and this model's texts begin anew",
-                hint="leave `heal` out, or take a causal model",
-            )
-        if held.fit and not masks:
-            raise UsageError(
-                "`fit` means nothing to a method without masks, which holds texts to nothing",
-                hint="leave it out",
-            )
+        _require_sense(held, model, masks)
         sources = held.sources or RecordSources.of()
         vocabulary = model.vocabulary
         bind = bind or bind_artifact
@@ -464,6 +455,20 @@ class ConstraintResolver:
         if self._tokens is None:
             self._tokens = SortedTokens(self._model.vocabulary)
         return self._tokens
+
+
+def _require_sense(held: ConstraintSpecification, model: LanguageModel, masks: bool) -> None:
+    """Refuse what means nothing to a model, or to a method without masks."""
+    if held.heal and not model.continues_prompt:
+        raise UsageError(
+            "`heal` continues the prompt's last word, and this model's texts begin anew",
+            hint="leave `heal` out, or take a causal model",
+        )
+    if held.fit and not masks:
+        raise UsageError(
+            "`fit` means nothing to a method without masks, which holds texts to nothing",
+            hint="leave it out",
+        )
 
 
 def _some(constraint: Constraint | None, parameter: str) -> Constraint:
