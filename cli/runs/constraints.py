@@ -96,9 +96,9 @@ def typed_tools(options: Options) -> ToolCalls | None:
             or options that mean nothing without them.
         CdecError: The file cannot be read.
     """
-    from cdec.cli.compiling.sources import read_whole
     from cdec.cli.runs.files import require_input
     from cdec.compilers.schemas.options import SchemaLimits
+    from cdec.data.prompts.templates import read_text_file
     from cdec.integrations.records.tools import ToolCalls
 
     typed, file = options.calling, options.calling.tools
@@ -119,9 +119,9 @@ def typed_tools(options: Options) -> ToolCalls | None:
         what = "--tools is stdin, from which the input is read as well"
         raise UsageError(what, hint="name one of the files")
     require_input(file)
-    data = read_whole(file, SchemaLimits().max_schema_bytes, "max_schema_bytes")
+    most, how = SchemaLimits().max_schema_bytes, "give fewer functions, or shorter schemas"
     calls = ToolCalls(
-        data.decode("utf-8-sig", "surrogateescape"),
+        read_text_file(file, max_bytes=most, what="list of tools", hint=how),
         choice=typed.tool_choice,
         style=typed.tool_style,
         parallel=typed.parallel_calls,
