@@ -19,19 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.prefix_tree import Visit
+from cdec.samplers.search.listings import FIRST_WIDTH, Listings, Successors, successors_of
 from cdec.samplers.search.members import Found
-from cdec.samplers.search.queue import (
-    FIRST_WIDTH,
-    Expansion,
-    Guide,
-    Items,
-    OpenPrefix,
-    Queue,
-    Successors,
-    guide_of,
-    items_of,
-    successors_of,
-)
+from cdec.samplers.search.queue import Guide, Items, Queue, first_completions
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.decoding import chunks
@@ -61,15 +51,17 @@ class Prefixes:
         self._batch = batch
         self._tree = batch.tree
         self._max_walks = max_walks
-        self._touched: set[int] = set()
-        self.guides = {r: self._guide(r) for r in requests.tolist()}
+        self._touched: list[NDArray[np.int64]] = []
+        self._listings = Listings()
+        self.guides = _guides(batch, requests)
         self.queues = {r: Queue(round, in_turns=guide is None) for r, guide in self.guides.items()}
         self._tree.add_column("state", np.int64, 0)
+        self._tree.add_column("listing", np.int64, -1)
 
     def open(
         self,
         places: Frontier,
-        listed: list[Successors],
+        listed: Successors,
         log_end: NDArray[np.float64],
         tokens: NDArray[np.int64],
     ) -> None:
@@ -79,120 +71,120 @@ class Prefixes:
             places: W prefixes. listed: Their next tokens. log_end: float64[W].
             tokens: int64[W] as in ``_evaluate``; CUT where nothing may follow.
         """
-        rows, opened = [], []
-        for i in np.flatnonzero(tokens != CUT).tolist():
-            context, log_prefix = int(places.context[i]), float(places.log_prefix[i])
-            prefix = OpenPrefix(int(places.depth[i]), log_prefix, float(log_end[i]), listed[i])
-            self.queues[int(places.request[i])].prefixes[context] = prefix
-            slots = np.flatnonzero(listed[i].tokens != tokens[i])
-            rows.append(i)
-            opened.append(items_of(context, prefix, slots))
-        self._push(places, rows, opened)
+        on = np.flatnonzero(tokens != CUT)
+        places, listed = places.take(on), listed.at(on)
+        columns = places.context, places.depth, places.log_prefix, log_end[on]
+        rows = self._listings.add(*columns, listed)
+        self._tree["listing"][places.context] = rows
+        keep = listed.is_listed & (listed.tokens != tokens[on, None])
+        self._push(places, rows, listed, keep)
 
-    def _push(self, places: Frontier, rows: list[int], opened: list[Items]) -> None:
-        """Queue the items of prefixes, those of ``places`` at ``rows``, with guesses."""
-        for r in np.unique(places.request[rows]).tolist():
-            mine = [i for i, row in enumerate(rows) if places.request[row] == r]
-            items = Items.joined([opened[i] for i in mine])
-            guide = self.guides[r]
+    def _push(
+        self,
+        places: Frontier,
+        rows: NDArray[np.int64],
+        listed: Successors,
+        keep: NDArray[np.bool_],
+    ) -> None:
+        """Queue the items of prefixes, with guesses."""
+        owner, items = self._listings.items(rows, listed, keep)
+        request = places.request[owner]
+        found = np.unique(places.request).tolist()
+        guided = np.isin(request, [r for r in found if self.guides[r] is not None])
+        if guided.any():
+            items.state[guided] = self._states_after(places, owner[guided], items.token[guided])
+        for r in found:
+            guide, mine = self.guides[r], items.at(request == r)
             if guide is not None:
-                counts = [len(opened[i].token) for i in mine]
-                owners = np.repeat([rows[i] for i in mine], counts)
-                state = self._states_after(places, owners, items)
-                items = items._replace(state=state, guess=guide.totals(state))
-            self.queues[r].push(items)
+                mine = mine._replace(guess=guide.totals(mine.state))
+            self.queues[r].push(mine)
 
     def _states_after(
-        self, places: Frontier, rows: NDArray[np.int64], items: Items
+        self, places: Frontier, rows: NDArray[np.int64], tokens: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the state after each item's token, before it for NONE, int64[n] on the host."""
+        """Return the states after tokens, before them for NONE, int64[n] on the host."""
         batch = self._batch
         states = places.host_states()[rows]
-        listed = np.flatnonzero(items.token != NONE)
-        at, tokens = batch.index(states[listed]), batch.index(items.token[listed])
-        after = batch.advance_states(places.request[rows[listed]], at, tokens)
-        states[listed] = batch.to_host(after)
+        listed = np.flatnonzero(tokens != NONE)
+        at, after = batch.index(states[listed]), batch.index(tokens[listed])
+        states[listed] = batch.to_host(
+            batch.advance_states(places.request[rows[listed]], at, after)
+        )
         return states
 
-    def learn(
-        self, places: Frontier, listed: list[Successors], log_end: NDArray[np.float64]
-    ) -> None:
+    def learn(self, places: Frontier, listed: Successors, log_end: NDArray[np.float64]) -> None:
         """Let the guides learn how probable tokens and ends were."""
         for r in np.unique(places.request).tolist():
             guide = self.guides[r]
             if guide is None:
                 continue
             mine = np.flatnonzero(places.request == r)
-            rows = [listed[i] for i in mine.tolist()]
-            tokens = np.concatenate([row.tokens for row in rows])
-            guide.learn(tokens, np.concatenate([row.log_p for row in rows]))
+            rows = listed.at(mine)
+            guide.learn(rows.tokens[rows.is_listed], rows.log_p[rows.is_listed])
             ended = mine[(log_end[mine] > -np.inf) & (places.token[mine] >= 0)]
             guide.learn_ends(places.token[ended], log_end[ended])
 
     def note_visits(self, places: Frontier) -> None:
         """Tell the prefixes before ``places`` that these are visited."""
-        columns = (places.request, places.parent, places.token, places.log_edge)
-        for r, parent, token, log_edge in zip(*(c.tolist() for c in columns), strict=True):
-            if parent >= 0:
-                self.queues[r].prefixes[parent].visit(token, log_edge)
-                self._touched.add(parent)
+        rows = np.flatnonzero(places.parent >= 0)
+        parents = places.parent[rows]
+        listings = self._tree["listing"][parents]
+        self._listings.visit(listings, places.token[rows], places.log_edge[rows])
+        self._touched.append(parents)
 
-    def widen(self, contexts: list[int]) -> None:
+    def widen(self, contexts: NDArray[np.int64]) -> None:
         """List more next tokens of prefixes whose lists are used up."""
-        by_width: dict[int, list[int]] = {}
-        for context in contexts:
-            width = self._prefix(self._request(context), context).listing.width
-            by_width.setdefault(2 * width, []).append(context)
-        for width, mine in sorted(by_width.items()):
+        widths = 2 * self._listings["width"][self._tree["listing"][contexts]]
+        for width in np.unique(widths).tolist():
+            mine = contexts[widths == width]
             for rows in chunks(len(mine), self._max_walks):
-                part = mine[rows[0] : rows[-1] + 1]
-                places, opened = self.frontier(part), []
+                places = self.frontier(mine[rows])
                 wider = successors_of(best_events(Step.of(places), width), width)
-                for context, listing in zip(part, wider, strict=True):
-                    prefix = self._prefix(self._request(context), context)
-                    opened.append(items_of(context, prefix, prefix.widen(listing)))
-                self._push(places, list(range(len(part))), opened)
-                self._touched.update(part)
+                listings = self._tree["listing"][places.context]
+                is_new = self._listings.widen(listings, wider)
+                self._push(places, listings, wider, is_new)
+                self._touched.append(places.context)
 
     def weigh(self) -> None:
         """Tell the tree what mass the visited children of prefixes do not cover."""
-        contexts = np.array(sorted(self._touched), np.int64)
-        self._touched.clear()
-        log_mass = [self._prefix(self._request(c), c).log_mass for c in contexts.tolist()]
-        self._tree["mass"][contexts] = log_mass
-        self._tree.touch(contexts)
+        if self._touched:
+            contexts = np.unique(np.concatenate(self._touched))
+            self._touched.clear()
+            listings = self._tree["listing"][contexts]
+            self._tree["mass"][contexts] = self._listings.log_mass(listings)
+            self._tree.touch(contexts)
 
-    def frontier(self, contexts: list[int]) -> Frontier:
+    def frontier(self, nodes: NDArray[np.int64]) -> Frontier:
         """Return a frontier at visited prefixes, one walk each."""
-        tree, batch, n = self._tree, self._batch, len(contexts)
-        nodes = np.array(contexts, np.int64)
-        request = tree["request"][nodes].astype(np.int64)
-        pairs = zip(request.tolist(), contexts, strict=True)
+        tree, batch, n = self._tree, self._batch, len(nodes)
         return Frontier(
             batch=batch,
             depth=tree["depth"][nodes].astype(np.int64),
-            request=request,
+            request=tree["request"][nodes].astype(np.int64),
             draw=np.zeros(n, np.int64),
             context=nodes,
             parent=tree["parent"][nodes].astype(np.int64),
             token=tree["token"][nodes].astype(np.int64),
             log_edge=tree["edge"][nodes],
-            log_prefix=np.array([self._prefix(r, c).log_prefix for r, c in pairs], np.float64),
+            log_prefix=self._listings["log_prefix"][tree["listing"][nodes]],
             state=batch.index(tree["state"][nodes]),
             in_run=np.zeros(n, np.bool_),
             ahead=np.zeros(n, np.int64),
         )
 
-    def _guide(self, request: int) -> Guide | None:
-        number = int(self._batch.session_of[request])
-        session = None if number == UNCONSTRAINED else self._batch.sessions[number]
-        return guide_of(session, self._batch.model.vocabulary.width)
 
-    def _request(self, context: int) -> int:
-        return int(self._tree["request"][context])
-
-    def _prefix(self, request: int, context: int) -> OpenPrefix:
-        return self.queues[request].prefixes[context]
+def _guides(batch: Batch, requests: NDArray[np.int64]) -> dict[int, Guide | None]:
+    """Return the guide of every request, None where its session knows no completions."""
+    width = batch.model.vocabulary.width
+    sessions = batch.session_of[requests].tolist()
+    constrained = {number for number in sessions if number != UNCONSTRAINED}
+    first = {number: first_completions(batch.sessions[number], width) for number in constrained}
+    return {
+        r: None
+        if (known := first.get(number)) is None
+        else Guide(batch.sessions[number], known, width)
+        for r, number in zip(requests.tolist(), sessions, strict=True)
+    }
 
 
 def best_events(step: Step, width: int) -> BestEvents:
@@ -254,15 +246,18 @@ class Search:
         """Search until every record is done, or has spent its budget."""
         self._visit(Frontier.at_start(self._batch, self.requests, np.zeros_like(self.requests)))
         self._prefixes.weigh()
-        while expansions := self._take():
-            self._prefixes.widen([each.context for each in expansions if each.token == NONE])
-            steps = [each for each in expansions if each.token != NONE]
-            if steps:
-                self._visit(self._children(steps))
+        while (taken := self._take()).token.size:
+            is_step = taken.token != NONE
+            self._prefixes.widen(taken.context[~is_step])
+            if is_step.any():
+                steps = taken.at(is_step)
+                parents = self._prefixes.frontier(steps.context)
+                self._visit(parents.advance(np.arange(len(steps.token)), steps.token, steps.log_p))
             self._prefixes.weigh()
 
-    def _take(self) -> list[Expansion]:
-        expansions: list[Expansion] = []
+    def _take(self) -> Items:
+        """Take what the records look at in this round."""
+        taken: list[Items] = []
         for r in self.requests.tolist():
             guide, queue = self._prefixes.guides[r], self.queues[r]
             if guide is not None and guide.renew():
@@ -270,16 +265,9 @@ class Search:
             # subtle: what is taken counts, be it evaluated or not. So a larger budget takes the
             # same and then more, and its list is never worse.
             mine = queue.take(self._most - self._looked_at[r], self.found[r].floor)
-            self._looked_at[r] += len(mine)
-            expansions += mine
-        return expansions
-
-    def _children(self, expansions: list[Expansion]) -> Frontier:
-        """Return the prefixes that ``expansions`` lead to."""
-        parents = self._prefixes.frontier([each.context for each in expansions])
-        tokens = np.array([each.token for each in expansions], np.int64)
-        log_p = np.array([each.log_p for each in expansions], np.float64)
-        return parents.advance(np.arange(len(expansions)), tokens, log_p)
+            self._looked_at[r] += len(mine.token)
+            taken.append(mine)
+        return Items.joined(taken)
 
     def _visit(self, places: Frontier) -> None:
         """Look at prefixes nobody looked at, and at those that follow in the same pass."""
@@ -386,7 +374,7 @@ class Search:
         at_limit = places.depth >= self._batch.limits[places.request]
         rows = np.flatnonzero(tokens != NONE)
         log_p = _log_p(step, rows, tokens[rows])
-        log_listed = np.array([_log_sum(listing) for listing in listed])
+        log_listed = listed.log_mass
         log_mass = np.where(at_limit, log_end, np.logaddexp(log_listed, log_end))
         log_truncated = np.where(at_limit, log_listed, -np.inf)
         self._prefixes.note_visits(places)
@@ -442,8 +430,3 @@ def _log_p(step: Step, rows: NDArray[np.int64], tokens: NDArray[np.int64]) -> ND
     at = step.rows[step.walk_node[rows]]
     log_p: NDArray[np.float64] = scores[at, tokens].astype(np.float64) - log_normalizer[at]
     return log_p
-
-
-def _log_sum(listing: Successors) -> float:
-    """Return the log of the mass of all next tokens, listed or not."""
-    return float(np.logaddexp.reduce(np.append(listing.log_p, listing.log_rest)))

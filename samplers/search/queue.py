@@ -1,9 +1,8 @@
 """Queues of a search: what of a record is still to be looked at, bounded and in an order.
 
-A visited prefix lists its most probable next tokens. Each that nobody took is an *item* under its
-bound, P of the prefix and the token; one more item stands for all tokens that are not listed: when
-its turn comes the prefix is *widened*. Which item comes first is decided by its bound and a guess
-of what follows (``Guide``).
+An *item* is a next token that nobody took, under its bound, P of the prefix and the token, or all
+tokens that its prefix does not list (``listings``). Which item comes first is decided by its bound
+and a guess of what follows (``Guide``).
 
 Where nothing can be guessed, prefixes of one depth wait for each other alone, and the depths take
 turns, from the shortest to the longest and again from the shortest, 1 item a turn in the first
@@ -21,15 +20,12 @@ is a guess and no bound: it decides what is looked at first, never what is prove
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.session import Completions, Session
-from cdec.samplers.walks.events import BestEvents
-from cdec.samplers.walks.frontier import NONE
 
 _TOKEN, _END = -6.0, -7.0
 """log P of a token, and of the end, before anything was seen; nats."""
@@ -39,8 +35,9 @@ _LEAST = -30.0
 """log P that counts for no less."""
 _GRAIN = 2.0**-20
 """Of what is summed. subtle: multiples of it sum exactly, so no order of sums changes a result."""
-_GROWTH = 1.2
-"""By how much more must have been seen for completions to be found anew."""
+_GROWTH = 2.0
+"""By how much more must have been seen for completions to be found anew: each time is a pass over
+the whole trie, and more of them find no better texts."""
 
 
 class Guide:
@@ -48,21 +45,17 @@ class Guide:
 
     Args:
         session: Of its constraint; it knows completions.
+        first: Those found before anything was seen.
         width: V.
     """
 
-    def __init__(self, session: Session, width: int) -> None:
+    def __init__(self, session: Session, first: Completions, width: int) -> None:
         self._session = session
         # Sums of log P and counts: row 0 of tokens, row 1 of ends after each token.
         self._sums = np.zeros((2, width))
         self._counts = np.zeros((2, width))
-        self._found_at = 0.0
-        self._found: Completions | None = None
-
-    @property
-    def is_known(self) -> bool:
-        """True where the session knows completions."""
-        return self._found is not None
+        self._found_at = 1.0
+        self._found: Completions | None = first
 
     def learn(self, tokens: NDArray[np.int64], log_p: NDArray[np.float64]) -> None:
         """Learn the log P of tokens, int64[n] and float64[n], each wherever it was allowed."""
@@ -105,97 +98,13 @@ class Guide:
         return means
 
 
-def guide_of(session: Session | None, width: int) -> Guide | None:
-    """Return the guide of a record, None where its session knows no completions."""
-    if session is None:
-        return None
-    guide = Guide(session, width)
-    guide.renew()
-    return guide if guide.is_known else None
+def first_completions(session: Session, width: int) -> Completions | None:
+    """Return the completions found before anything was seen; None where none are known."""
+    return session.completions(np.full(width, _TOKEN), np.full(width, _END))
 
 
-FIRST_WIDTH = 64
-"""Next tokens listed at a new prefix; each widening doubles them."""
-_ROUNDING = 1e-13
+ROUNDING = 1e-13
 """Share of a prefix's allowed mass that a difference of sums may have lost to rounding."""
-
-
-class Expansion(NamedTuple):
-    """One expansion: the prefix ``context`` goes on by ``token``, or is to be widened (NONE)."""
-
-    context: int
-    token: int
-    log_p: float
-
-
-@dataclass(slots=True)
-class Successors:
-    """Next tokens of a prefix, m of them.
-
-    Attributes:
-        tokens: int64[m]. log_p: float64[m].
-        log_rest: Log of an upper bound of the mass of all tokens that are not listed.
-        log_next: Upper bound of log p of each of them; both are -inf where all are listed.
-        width: Tokens that were asked for.
-    """
-
-    tokens: NDArray[np.int64]
-    log_p: NDArray[np.float64]
-    log_rest: float
-    log_next: float
-    width: int
-
-
-@dataclass(slots=True)
-class OpenPrefix:
-    """A visited prefix.
-
-    Attributes:
-        depth: Its tokens.
-        log_prefix: log P of the prefix. log_end: log P(end | prefix), -inf where it may not end.
-        listing: Its next tokens.
-        visited: bool[m] which of them were visited.
-    """
-
-    depth: int
-    log_prefix: float
-    log_end: float
-    listing: Successors
-    visited: NDArray[np.bool_] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.visited = np.zeros(len(self.listing.tokens), np.bool_)
-
-    @property
-    def log_mass(self) -> float:
-        """Log of an upper bound of the mass that no visited child covers, the end included."""
-        own = np.array([self.log_end, self.listing.log_rest])
-        unvisited = self.listing.log_p[~self.visited]
-        return float(np.logaddexp.reduce(np.concatenate([own, unvisited])))
-
-    def visit(self, token: int, log_p: float) -> None:
-        """Note that the prefix with ``token`` is visited; it is listed from now on."""
-        listing = self.listing
-        at = np.flatnonzero(listing.tokens == token)
-        if at.size:
-            self.visited[at] = True
-            return
-        listing.tokens = np.append(listing.tokens, token)
-        listing.log_p = np.append(listing.log_p, log_p)
-        self.visited = np.append(self.visited, True)
-
-    def widen(self, wider: Successors) -> NDArray[np.int64]:
-        """List the tokens of ``wider`` too, int64[...] places of the new ones.
-
-        On a device a second evaluation may order near ties anew: no token may come twice.
-        """
-        old, new = self.listing, ~np.isin(wider.tokens, self.listing.tokens)
-        first, count = len(old.tokens), int(new.sum())
-        tokens = np.concatenate([old.tokens, wider.tokens[new]])
-        log_p = np.concatenate([old.log_p, wider.log_p[new]])
-        self.listing = Successors(tokens, log_p, wider.log_rest, wider.log_next, wider.width)
-        self.visited = np.append(self.visited, np.zeros(count, np.bool_))
-        return np.arange(first, first + count)
 
 
 class Items(NamedTuple):
@@ -206,7 +115,7 @@ class Items(NamedTuple):
         log_p: float64[n] of the token. depth: int64[n] of the prefix.
         bound: float64[n] upper bound of log P of each text there. log_mass: float64[n] of all.
         state: int64[n] constraint state after the token; before it for NONE.
-        guess: float64[n] guessed log P of what follows. number: int64[n] as they came.
+        guess: float64[n] guessed log P of what follows.
     """
 
     context: NDArray[np.int64]
@@ -217,7 +126,6 @@ class Items(NamedTuple):
     log_mass: NDArray[np.float64]
     state: NDArray[np.int64]
     guess: NDArray[np.float64]
-    number: NDArray[np.int64]
 
     def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Items:
         """Return some of them."""
@@ -230,29 +138,6 @@ class Items(NamedTuple):
         return cls._make(np.concatenate(column) for column in columns)
 
 
-def items_of(context: int, prefix: OpenPrefix, slots: NDArray[np.int64]) -> Items:
-    """Return the listed tokens ``slots`` (int64[...]) of a prefix, and all that are not listed.
-
-    States and guesses are to be filled in.
-    """
-    listing = prefix.listing
-    rest = [listing.log_next] if listing.log_next > -np.inf else []
-    log_p = np.concatenate([listing.log_p[slots], rest])
-    n = len(log_p)
-    log_rest = np.full(len(rest), listing.log_rest)
-    return Items(
-        context=np.full(n, context, np.int64),
-        token=np.concatenate([listing.tokens[slots], np.full(len(rest), NONE, np.int64)]),
-        log_p=log_p,
-        depth=np.full(n, prefix.depth, np.int64),
-        bound=prefix.log_prefix + log_p,
-        log_mass=prefix.log_prefix + np.concatenate([listing.log_p[slots], log_rest]),
-        state=np.zeros(n, np.int64),
-        guess=np.zeros(n),
-        number=np.zeros(n, np.int64),
-    )
-
-
 class Queue:
     """Items of one record.
 
@@ -260,18 +145,14 @@ class Queue:
         width: Most items of a turn.
         in_turns: Whether depths take turns.
 
-    Attributes:
-        prefixes: Visited ones of which something was left, by context.
     """
 
     def __init__(self, width: int, *, in_turns: bool) -> None:
-        self.prefixes: dict[int, OpenPrefix] = {}
         self._left_out = -np.inf
         self._width = width
         self._in_turns = in_turns
         self._turn, self._turn_width = 0, 1 if in_turns else width
         self._parts: list[Items] = []
-        self._pushed = 0
 
     @property
     def bound(self) -> float:
@@ -287,10 +168,7 @@ class Queue:
 
     def push(self, items: Items) -> None:
         """Add items; those with bound -inf hold no text."""
-        items = items.at(items.bound > -np.inf)
-        numbers = np.arange(self._pushed, self._pushed + len(items.token))
-        self._pushed += len(numbers)
-        self._parts.append(items._replace(number=numbers))
+        self._parts.append(items.at(items.bound > -np.inf))
 
     def guess_anew(self, guesses: NDArray[np.float64]) -> None:
         """Replace the guesses of all items, float64[n]."""
@@ -300,7 +178,7 @@ class Queue:
         """Note that a text whose log P is ``bound`` at most will never be looked at."""
         self._left_out = max(self._left_out, bound)
 
-    def take(self, most: int, floor: float) -> list[Expansion]:
+    def take(self, most: int, floor: float) -> Items:
         """Take the items whose turn it is, the best first; what is not above ``floor`` is left out.
 
         Cost: O(items).
@@ -316,9 +194,7 @@ class Queue:
         is_left = np.ones(len(items.token), np.bool_)
         is_left[rows] = False
         self._parts = [items.at(is_left)]
-        taken = items.at(rows)
-        columns = (taken.context.tolist(), taken.token.tolist(), taken.log_p.tolist())
-        return [Expansion(*row) for row in zip(*columns, strict=True)]
+        return items.at(rows)
 
     def most_above(self, log_p: float) -> float:
         """Return an upper bound of the number of texts not found whose log P is above ``log_p``.
@@ -329,7 +205,7 @@ class Queue:
             return 0.0
         log_mass = self.items.log_mass[self.items.bound > log_p]
         with np.errstate(over="ignore"):
-            return float(np.floor(np.exp(log_mass - log_p) * (1 + _ROUNDING)).sum())
+            return float(np.floor(np.exp(log_mass - log_p) * (1 + ROUNDING)).sum())
 
     def _whose_turn(self, depth: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the items of the next depth that has any; a new sweep is twice as wide."""
@@ -342,7 +218,7 @@ class Queue:
 
 
 _WHOLE, _REAL = np.zeros(0, np.int64), np.zeros(0)
-_NOTHING = Items(_WHOLE, _WHOLE, _REAL, _WHOLE, _REAL, _REAL, _WHOLE, _REAL, _WHOLE)
+_NOTHING = Items(_WHOLE, _WHOLE, _REAL, _WHOLE, _REAL, _REAL, _WHOLE, _REAL)
 
 
 def _first(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
@@ -352,30 +228,3 @@ def _first(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
         least = -np.partition(-values, most - 1)[most - 1]
         places = np.flatnonzero(values >= least)
     return places[np.argsort(-values[places], kind="stable")[:most]]
-
-
-def successors_of(found: BestEvents, width: int) -> list[Successors]:
-    """Return the ``width`` most probable tokens of each node.
-
-    Args:
-        found: The ``width + 1`` best events of N nodes: the last one bounds what is not listed.
-    """
-    log_p = np.where(found.tokens == NONE, -np.inf, found.log_p)
-    log_next = log_p[:, width]
-    has_more = log_next > -np.inf
-    log_z = np.where(has_more, found.log_z, 0.0)
-    share = np.exp(log_p - log_z[:, None]).sum(1) + np.exp(found.log_end - log_z)
-    # subtle: a difference of sums; it may only err upwards, and never falls below one term.
-    others = log_z + np.log(np.maximum(0.0, 1.0 - share) + _ROUNDING)
-    log_rest = np.where(has_more, np.logaddexp(log_next, others), -np.inf)
-    counts = (log_p[:, :width] > -np.inf).sum(1)
-    return [
-        Successors(
-            tokens=found.tokens[i, :n].copy(),
-            log_p=log_p[i, :n].copy(),
-            log_rest=float(log_rest[i]),
-            log_next=float(log_next[i]),
-            width=width,
-        )
-        for i, n in enumerate(counts.tolist())
-    ]
