@@ -62,6 +62,9 @@ _AFTERWARDS, _SEVERAL = 2.0, 4
 lengths are padded from then on (measured: 2 to 3 steps of a batch of 32)."""
 _CREDIT = 5.0
 """Shares of the time that rounds which paid may spend before they have to pay again."""
+_BY_LENGTH = 0.5
+"""Of what the only rounds that were tried cost more than a step: the share that longer ones are
+taken to cost again for every proposal. The rest is the price of any round."""
 _TICK = 1e-9
 """Seconds that a unit takes at least."""
 _DECAY = 0.97
@@ -256,7 +259,9 @@ class Pace:
             self._forced += (1 - _DECAY) * (each / (1 + accepted) - self._forced)
         usual = self._rates(unit.size)[self._usual(unit.size)] if unit.is_trial else 0.0
         if usual:
-            self._lost += steps * max(0.0, seconds - each / usual)
+            # What trials gain pays for others.
+            lost = self._lost + steps * (seconds - each / usual)
+            self._lost = max(lost, -_CREDIT * SHARE * self._seconds)
         self._book(unit, seconds)
 
     def _most(self, unit: _Unit) -> float:
@@ -353,6 +358,9 @@ class Pace:
         above = [k for k in tried if k > length]
         first, second = (below[-1], above[0]) if above else (tried[-2], tried[-1])
         slope = max(0.0, (own[second] - own[first]) / (second - first))
+        if not above:
+            slope *= _BY_LENGTH if first == 0 else 1.0
+            first = second
         return own[first] + slope * (length - first)
 
     def _rates(self, size: int) -> dict[int, float]:
@@ -427,7 +435,7 @@ class Pace:
             cost = self._cost(size, length) + (reading if length else 0.0)
             loss = cost * (1 - rates[length] / usual)
             is_gain = loss < 0 and (age > _FRESH or len(costs.seconds[length]) < _WINDOW)
-            if loss <= budget and (is_gain or may_lose):
+            if is_gain or (may_lose and loss <= budget):
                 found.append((not is_gain, -age, length))
         if not found:
             return None
