@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from cdec.core.sample import Sample
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.integrations.records.tasks import Task
+    from cdec.integrations.records.tools import HeldCalls
     from cdec.samplers.base import Observer
     from cdec.samplers.request import Request
 
@@ -45,10 +47,12 @@ class Draws:
     Attributes:
         asked: The request.
         requests: One for each of its prompts.
+        calls: What holds its texts to calls of tools; None for nothing.
     """
 
     asked: BatchRequest
     requests: Sequence[Request]
+    calls: HeldCalls | None = None
 
 
 def line_id(record_id: object) -> str:
@@ -79,6 +83,31 @@ def refusal(head: Mapping[str, object], error: CdecError) -> dict[str, object]:
     return {**head, "response": _response(head, status, {"error": body}), "error": found}
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A text as it is answered, and how many of its tokens that is."""
+
+    sample: Sample
+    text: str | None
+    tokens: int
+    is_stopped: bool = False
+
+
+def _called(calls: Sequence[Mapping[str, Any]], whose: object) -> list[dict[str, object]]:
+    """Return calls as messages have them."""
+    return [
+        {
+            "id": "call_" + _digest(f"{whose} {number}")[:24],
+            "type": "function",
+            "function": {
+                "name": call["name"],
+                "arguments": json.dumps(call["arguments"], ensure_ascii=False),
+            },
+        }
+        for number, call in enumerate(calls)
+    ]
+
+
 class Responses:
     """Makes the lines that answer requests.
 
@@ -105,13 +134,14 @@ class Responses:
         """
         is_chat = draws.asked.url == CHAT
         prompts = sum(len(self._model.encode_prompt(each.prompt)) for each in draws.requests)
-        tokens = sum(len(sample.token_ids) for sample in samples)
+        written = [self._written(draws, sample) for sample in samples]
+        tokens = sum(each.tokens for each in written)
         body = {
             "id": ("chatcmpl-" if is_chat else "cmpl-") + _digest(draws.asked.id),
             "object": "chat.completion" if is_chat else "text_completion",
             "created": int(time.time()),
             "model": draws.asked.model or self._name,
-            "choices": [self._choice(draws.asked, sample) for sample in samples],
+            "choices": [self._choice(draws, each) for each in written],
             "usage": {
                 "prompt_tokens": prompts,
                 "completion_tokens": tokens,
@@ -120,25 +150,46 @@ class Responses:
         }
         return {**head, "response": _response(head, 200, body), "error": None}
 
-    def _choice(self, asked: BatchRequest, sample: Sample) -> dict[str, object]:
-        is_chat = asked.url == CHAT
-        said: dict[str, object] = {"text": sample.text or ""}
-        if is_chat:
-            said = {"message": {"role": "assistant", "content": sample.text, "refusal": None}}
+    def _written(self, draws: Draws, sample: Sample) -> _Written:
+        """Return what of a text is answered: up to the first text at which it is to end."""
+        vocabulary, ids = self._model.vocabulary, sample.token_ids
+        data = vocabulary.decode(ids) if draws.asked.stop else b""
+        ends = [data.find(stop.encode()) for stop in draws.asked.stop]
+        end = min((at for at in ends if at >= 0), default=None)
+        if end is None:
+            return _Written(sample, sample.text, len(ids))
+        kept = next(n for n in range(len(ids) + 1) if len(vocabulary.decode(ids[:n])) >= end)
+        return _Written(sample, data[:end].decode("utf-8", "replace"), kept, is_stopped=True)
+
+    def _choice(self, draws: Draws, written: _Written) -> dict[str, object]:
+        asked, sample = draws.asked, written.sample
         own = sample.to_json(self._fields)
+        is_whole = written.is_stopped or sample.finish_reason == FINISH_COMPLETE
+        calls = [] if draws.calls is None else draws.calls.calls(sample)
+        # What is cut or stuck is no whole text; ``cdec`` has the word for it.
+        reason = "length" if not is_whole else "tool_calls" if calls else "stop"
+        said: dict[str, object] = {"text": written.text or ""}
+        if asked.url == CHAT:
+            content = written.text if draws.calls is None else draws.calls.content(sample)
+            message: dict[str, object] = {"role": "assistant", "content": content, "refusal": None}
+            if calls:
+                named = _called(calls, (asked.id, sample.index))
+                message |= {"content": content or None, "tool_calls": named}
+            said = {"message": message}
         return {
             "index": sample.index,
             **said,
-            "logprobs": self._logprobs(asked, sample),
-            # What is cut or stuck is no whole text; ``cdec`` has the word for it.
-            "finish_reason": "stop" if sample.finish_reason == FINISH_COMPLETE else "length",
+            "logprobs": self._logprobs(asked, written),
+            "finish_reason": reason,
             FIELD: {name: own[name] for name in own if name not in _SAID_ELSEWHERE},
         }
 
-    def _logprobs(self, asked: BatchRequest, sample: Sample) -> dict[str, object] | None:
+    def _logprobs(self, asked: BatchRequest, written: _Written) -> dict[str, object] | None:
         if asked.alternatives is None:
             return None
-        lines = [line for line in sample.trace or () if line["token_id"] is not None]
+        trace = written.sample.trace or ()
+        lines = [line for line in trace if line["token_id"] is not None]
+        lines = lines[: written.tokens] if written.is_stopped else lines
         tokens = [
             {**self._token(line), "top_logprobs": list(self._best(line, asked.alternatives))}
             for line in lines
@@ -214,16 +265,30 @@ class BatchTasks:
         n = asked.n or self.inner.n
         request: Draws | CdecError
         try:
-            request = Draws(
-                asked,
-                [
-                    self.inner.request(record, n, first=place * n)
-                    for place, record in enumerate(asked.of_each_prompt)
-                ],
-            )
+            requests = [
+                self.inner.request(record, n, first=place * n)
+                for place, record in enumerate(asked.of_each_prompt)
+            ]
+            _require_stops(asked, requests)
+            request = Draws(asked, requests, self.inner.resolver.calls_of(asked))
         except Exception as error:
             request = _of_the_line(own_error(error))
         return Task(asked.id, request, asked.temperature, head=head_of(asked), top_p=asked.top_p)
+
+
+def _require_stops(asked: BatchRequest, requests: Sequence[Request]) -> None:
+    """Refuse to cut texts that are held to something.
+
+    Raises:
+        FieldError: They are to end at some texts, and have a constraint.
+    """
+    if asked.stop and any(request.constraint is not None for request in requests):
+        raise FieldError(
+            f"line {asked.line}: field 'stop' may cut a text that the constraint allows",
+            hint="give a constraint that ends there, or leave it out",
+            field="stop",
+            line=asked.line,
+        )
 
 
 def batch_work(work: Callable[[Observer | None], Work], size: int) -> Work:

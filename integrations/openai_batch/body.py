@@ -8,6 +8,7 @@ from typing import Any
 
 from cdec.core.errors import CdecError, FieldError, LimitError
 from cdec.data.prompts.fields import RecordFields, shown
+from cdec.integrations.records.tools import AUTO, NONE
 from cdec.integrations.serving.settings import FIELD, ConstraintRequest, ServingSettings
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
@@ -22,10 +23,12 @@ _SHARED = (
     "max_tokens",
     "logprobs",
     "response_format",
+    "stop",
     FIELD,
 )
+_OF_CHATS = ("tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs")
 READ: Mapping[str, frozenset[str]] = {
-    CHAT: frozenset({*_SHARED, "messages", "max_completion_tokens", "top_logprobs"}),
+    CHAT: frozenset({*_SHARED, *_OF_CHATS, "messages", "max_completion_tokens", "top_logprobs"}),
     TEXT: frozenset({*_SHARED, "prompt"}),
 }
 """Fields of a body that are read."""
@@ -41,7 +44,6 @@ NEUTRAL: Mapping[str, Sequence[object]] = {
     "modalities": (["text"],),
     "presence_penalty": (0,),
     "service_tier": ("auto", "default"),
-    "stop": ([],),
     "store": (False,),
     "stream": (False,),
     "tool_choice": ("none",),
@@ -54,7 +56,6 @@ _HINTS = {
     "guided_json": "say it in 'response_format', type json_schema",
     "guided_regex": f"say it in {FIELD!r}: regex",
     "max_new_tokens": "say it in 'max_tokens'",
-    "stop": "it may cut a text that the constraint allows; give a constraint that ends there",
     "stream": "a batch is answered whole",
     "structured_outputs": f"say it in {FIELD!r}, or in 'response_format'",
     "vllm_xargs": f"its {FIELD!r} stands beside 'model' here",
@@ -92,7 +93,13 @@ def _is_equal(value: object, neutral: object) -> bool:
 MOST_LOGPROBS = {CHAT: 20, TEXT: 5}
 """Most alternatives that are listed with a token: of chats, and of texts."""
 _CORRECT = "correct the field, or leave it out"
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
 """Of messages, as chat templates call them."""
 _FORMATS = ("text", "json_object", "json_schema")
 
@@ -138,7 +145,60 @@ def prompts_of(body: RecordFields, url: str) -> dict[str, Any]:
     return {"messages": None, "prompts": tuple(prompts)}
 
 
-def _messages(body: RecordFields, value: object) -> tuple[dict[str, str], ...]:
+MOST_STOPS = 16
+"""Most texts at which the text of a request ends."""
+
+
+def stops_of(body: RecordFields) -> tuple[str, ...]:
+    """Return the texts at which a request's texts end.
+
+    Raises:
+        FieldError: They are no texts, or too many.
+    """
+    value: Any = body.fields.get("stop", [])
+    stops = [value] if isinstance(value, str) else value
+    is_few = isinstance(stops, list) and len(stops) <= MOST_STOPS
+    if is_few and all(isinstance(each, str) and each for each in stops):
+        return tuple(stops)
+    raise body.error(
+        "stop",
+        f"is {shown(value)}; a text or at most {MOST_STOPS} texts were expected, none empty",
+        _CORRECT,
+    )
+
+
+def tools_of(body: RecordFields, asking: Asking) -> dict[str, Any]:
+    """Return what a request says of tools, and of its chat template, by the names of records.
+
+    Raises:
+        FieldError: It says something else, or has to be compiled, and nothing is.
+    """
+    said: dict[str, Any] = {
+        "chat_template_kwargs": body.optional("chat_template_kwargs", body.template_arguments)
+    }
+    if not body.fields.get("tools"):
+        if body.fields.get("tool_choice", NONE) != NONE:
+            raise body.error("tool_choice", "stands without 'tools'", "give some, or leave it out")
+        return said
+    tools = body.optional("tools", body.tools)
+    choice = body.optional("tool_choice", body.tool_choice) or AUTO
+    if choice != NONE and "schema" not in asking.settings.allow:
+        raise body.error(
+            "tools",
+            "are to be called, which needs a schema of them, and none is compiled",
+            'have `allow` name schema, or give "tool_choice": "none"',
+        )
+    for other in ("response_format", FIELD):
+        if choice != NONE and other in body.fields and body.fields[other] != {"type": "text"}:
+            raise body.error(
+                other, "stands beside 'tools'", "a text has one constraint: leave one out"
+            )
+    parallel = body.optional("parallel_tool_calls", body.flag)
+    parallel = True if parallel is None else parallel
+    return {**said, "tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel}
+
+
+def _messages(body: RecordFields, value: object) -> tuple[dict[str, Any], ...]:
     listed = [_of_parts(message) for message in value] if isinstance(value, list) else value
     messages = body.messages("messages", listed)
     for number, message in enumerate(messages, 1):
