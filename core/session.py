@@ -81,10 +81,12 @@ class Session(ABC):
     Attributes:
         device: As the caller named it: ``cpu``, ``cuda:1``, ``torch:cpu``.
         words: int32 words of a mask row, ``ceil(width / 32)``.
+        counts_states: Whether states are numbers from 0 on, as they are met, below 2**40.
     """
 
     device: str
     words: int
+    counts_states: bool = False
 
     @abstractmethod
     def start(self, n: int) -> States:

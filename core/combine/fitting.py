@@ -29,6 +29,7 @@ from cdec.core.combine.wrapped import ForwardingSession, PairTable, WrappedConst
 from cdec.core.constraint import EXACT, Constraint, Facts
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, FitError, UsageError
+from cdec.core.native import library
 from cdec.core.recent import Recent
 from cdec.core.session import DEAD, DONE, FAR, Session, integers
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -58,11 +59,37 @@ def fit(constraint: Constraint, most: int, *, max_steps: int | None = None) -> C
     return FittedConstraint(constraint, most, max_steps) if smaller is None else smaller
 
 
+_ONE_TOKEN = 1 << 40
+"""Added to a state for each token that is left, where states are small numbers."""
+_MOST_TOKENS = 1 << 22
+_MOST_HELD = 1 << 17
+"""States of a session that is shared."""
+_MOST_NOTED = 1 << 24
+"""States of which is kept what they need, 8 bytes each."""
+_INT64 = np.dtype(np.int64)
+_empty, _split, _join = np.empty, library.fitted_split, library.fitted_join
+
+
+class PackedPairs:
+    """Pairs of a small number and of a count, as one number; as ``PairTable`` numbers any."""
+
+    def __len__(self) -> int:
+        return 0  # none is held
+
+    def intern(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of pairs, int64[n] each."""
+        return left + right * _ONE_TOKEN
+
+    def pairs(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the left and right halves of pairs, int64[n] each."""
+        return numbers % _ONE_TOKEN, numbers // _ONE_TOKEN
+
+
 class FittedSession(ForwardingSession):
     """A decoding run: pairs of a state of the session within and of how many tokens are left.
 
-    Where more tokens are left than are needed behind any that is allowed, masks are those of the
-    session within.
+    Where more tokens are left than are needed behind any that is allowed, masks and steps are those
+    of the session within.
 
     Args:
         inner: Session on the CPU.
@@ -81,10 +108,10 @@ class FittedSession(ForwardingSession):
         super().__init__(inner, vocabulary)
         self._most = most
         self._distances = distances or inner
-        self._pairs = PairTable()
-        # By pair; DONE and DEAD are the last ones of each.
-        self._states = np.array([DONE, DEAD], np.int64)
-        self._left = np.zeros(2, np.int64)
+        is_packed = inner.counts_states and most < _MOST_TOKENS
+        self._pairs: PairTable | PackedPairs = PackedPairs() if is_packed else PairTable()
+        # Where pairs are packed: what is needed ahead of inner states, -1 where it was not asked.
+        self._needed_ahead = np.empty(0, np.int64)
         self._ahead: Recent[tuple[NDArray[np.int32], NDArray[np.int64]]] = Recent(_KEPT)
 
     def start(self, n: int) -> NDArray[np.int64]:
@@ -97,14 +124,24 @@ class FittedSession(ForwardingSession):
 
     def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
         """Overwrite ``mask`` (int32[n, words]) with the exact masks of ``states``."""
-        if self._are_far(states):
-            self._inside.fill_mask(self._states[states], mask)
-        else:
+        inside = self._if_far(states)
+        if inside is None:
             super().fill_mask(states, mask)
+        else:
+            self._inside.fill_mask(inside, mask)
 
     def is_forwarded(self, states: NDArray[np.int64]) -> bool:
         """Say whether all that is allowed at states int64[n] is what is allowed within."""
-        return self._are_far(states) or super().is_forwarded(states)
+        return self._if_far(states) is not None or super().is_forwarded(states)
+
+    def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
+        """Follow one token a state, int64[n]; DEAD where no end is within reach behind it."""
+        inside = self._if_far(states)
+        if inside is None:
+            return super().advance(states, token_ids)
+        after: NDArray[np.int64] = self._inside.advance(inside, token_ids)
+        _join(states, after)
+        return after
 
     def advance_within(
         self, states: NDArray[np.int64], tokens: NDArray[np.int64]
@@ -112,9 +149,8 @@ class FittedSession(ForwardingSession):
         """Follow one token a state, int64[n]; DEAD where no end is within reach behind it."""
         inside, left = self._halves(states)
         after = np.array(self._inside.advance(inside, tokens))
-        if not self._are_far(states):
-            ends = np.isin(tokens, self._end_ids)
-            after[~ends & (self._needed(after) >= left)] = DEAD
+        ends = np.isin(tokens, self._end_ids)
+        after[~ends & (self._needed(after) >= left)] = DEAD
         return self._numbered(after, left - 1)
 
     def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> Any:
@@ -136,8 +172,8 @@ class FittedSession(ForwardingSession):
         """
         inside, left = self._halves(states)
         live = np.flatnonzero(inside >= 0)
-        is_near = left[live] <= self._distances.fewest_ahead(inside[live])
-        for row in live[is_near].tolist():
+        ahead = self._distances.fewest_ahead(inside[live])
+        for row in live[left[live] <= ahead].tolist():
             tokens, needed = self._followed(int(inside[row]))
             yield row, tokens[needed >= left[row]]
 
@@ -150,13 +186,39 @@ class FittedSession(ForwardingSession):
         held = self._inside.statistics()
         return {**held, "states": len(self._pairs) + held["states"]}
 
-    def _are_far(self, states: Any) -> bool:
-        """Say whether more tokens are left at all states than behind any token are needed."""
+    def _if_far(self, states: Any) -> NDArray[np.int64] | None:
+        """Return the inner states where more tokens are left at all than are needed; else None."""
         try:
-            ahead = self._distances.fewest_ahead(self._states[states])
-            return bool((self._left[states] > ahead).all())
-        except (IndexError, TypeError, ValueError):
+            inside: NDArray[np.int64] = _empty(len(states), _INT64)
+            if _split(states, self._needed_ahead, inside):
+                return inside
+            # What is left behind a step, and whatever was not asked yet, is near or not known.
+            if not self._learns(inside) or not _split(states, self._needed_ahead, inside):
+                return None
+        except (TypeError, ValueError):
+            return None
+        return inside
+
+    def _learns(self, inside: NDArray[np.int64]) -> bool:
+        """Ask what is needed ahead of inner states int64[n] where that was not; say if it was."""
+        if isinstance(self._pairs, PairTable):
             return False
+        known = self._needed_ahead
+        fresh = [state for state in inside.tolist() if state >= len(known) or known[state] < 0]
+        if not fresh or max(fresh) >= _MOST_NOTED:
+            return False
+        at = np.array(fresh, np.int64)
+        self._note(at, self._distances.fewest_ahead(at))
+        return True
+
+    def _note(self, inside: NDArray[np.int64], ahead: NDArray[np.int64]) -> None:
+        """Keep what is needed ahead of inner states int64[n]."""
+        known = self._needed_ahead
+        if inside.max() >= len(known):
+            more = 2 * int(inside.max()) + 1 - len(known)
+            known = np.append(known, np.full(more, -1, np.int64))
+        known[inside] = ahead
+        self._needed_ahead = known
 
     def _followed(self, state: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the tokens that go on from a state, and the fewest that are needed behind each."""
@@ -179,26 +241,20 @@ class FittedSession(ForwardingSession):
 
     def _numbered(self, inside: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the pairs of inner states int64[n]; DEAD and DONE stay what they are."""
-        live: Any = inside >= 0
-        live = slice(None) if live.all() else live
+        live = inside >= 0
         numbers = inside.copy()
         numbers[live] = self._pairs.intern(inside[live], left[live])
-        if len(self._pairs) > len(self._states) - 2:
-            self._make_room(2 * len(self._pairs))
-        self._states[numbers[live]] = inside[live]
-        self._left[numbers[live]] = left[live]
         return numbers
-
-    def _make_room(self, pairs: int) -> None:
-        more = np.zeros(pairs + 2 - len(self._states), np.int64)
-        self._states = np.concatenate([self._states[:-2], more, [DONE, DEAD]])
-        self._left = np.concatenate([self._left, more])
 
     def _halves(self, states: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the inner states and the tokens left; none of numbers that are no pairs."""
-        is_none = (states < DONE) | (states >= len(self._pairs))
-        at = np.where(is_none, DEAD, states) if is_none.any() else states
-        return self._states[at], self._left[at]
+        is_pair = states >= 0
+        if isinstance(self._pairs, PairTable):
+            is_pair &= states < len(self._pairs)
+        inside = np.where(states == DONE, DONE, DEAD)
+        left = np.zeros(len(states), np.int64)
+        inside[is_pair], left[is_pair] = self._pairs.pairs(states[is_pair])
+        return inside, left
 
 
 class FittedConstraint(WrappedConstraint):
@@ -227,6 +283,7 @@ class FittedConstraint(WrappedConstraint):
         self._distances = distances_of(session, ends, most_steps=max_steps)
         # Distances are those of one session's states.
         self._kept = None if self._distances is None else session
+        self._session: FittedSession | None = None
         if self._distances is None and inner.facts.reach is None:
             raise UsageError(
                 f"how many tokens a text of the {inner.facts.kind} still needs is not known: it "
@@ -264,7 +321,13 @@ class FittedConstraint(WrappedConstraint):
         return fit(inner, self.most, max_steps=self._max_steps)
 
     def session(self, device: str = "cpu") -> Session:
-        """Start a decoding run on ``cpu`` or a torch device; it runs on the host."""
-        inner = self._kept or self.inner.session("cpu")
-        session = FittedSession(inner, self.vocabulary, self.most, self._distances)
-        return on_device(session, device)
+        """Return a decoding run on ``cpu`` or a torch device; it runs on the host.
+
+        Runs share a session, which knows what its states need, until it holds many of them.
+        """
+        held = self._session
+        if held is None or held.statistics()["states"] > _MOST_HELD:
+            inner = self._kept or self.inner.session("cpu")
+            held = FittedSession(inner, self.vocabulary, self.most, self._distances)
+            self._session = held
+        return on_device(held, device)

@@ -254,6 +254,8 @@ class GrammarSession(HostSession):
         width: Logits width.
     """
 
+    counts_states = True
+
     def __init__(self, engine: Engine, width: int) -> None:
         self._engine = engine
         self.words = mask_words(width)

@@ -134,6 +134,8 @@ class SchemaSession(HostSession):
         width: Logits width.
     """
 
+    counts_states = True
+
     def __init__(self, engine: Engine, end_ids: Sequence[int], width: int) -> None:
         self.engine = engine
         self._handle = engine.handle

@@ -219,6 +219,8 @@ static PyMethodDef table[] = {
     ROW(list_bits, "mask:n,w offsets:n+1 ids:k"),
     ROW(find_only, "mask:n,w end_ids:e out:n"),
     ROW(intern_pairs, "left:n right:n table:t lefts:m rights:m used out:n"),
+    ROW(fitted_split, "states:n ahead:a inside:n"),
+    ROW(fitted_join, "states:n after:n"),
     ROW(fill_pairs, "table:t lefts:m rights:m used"),
     ROW(byte_trie_size, "data:b starts:v ids:n shared:n+1"),
     ROW(byte_trie_fill,

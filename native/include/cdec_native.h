@@ -252,6 +252,12 @@ CDEC_API int64_t cdec_intern_pairs(cdec_i64 left, cdec_i64 right, cdec_i64_out t
 /* Enter all pairs into an empty table. */
 CDEC_API int64_t cdec_fill_pairs(cdec_i64_out table, cdec_i64 lefts, cdec_i64 rights, int64_t used);
 
+/* States below 2^40 with how many tokens are left above. Take them apart, to `inside` [n]; return 1 where
+ * for each more are left than `ahead` [a] says of it, which is -1 where nothing is known, else 0. */
+CDEC_API int64_t cdec_fitted_split(cdec_i64 states, cdec_i64 ahead, cdec_i64_out inside);
+/* Put what is left behind one token of `states` to the states `after` [n] it, unless these are ends. */
+CDEC_API int64_t cdec_fitted_join(cdec_i64 states, cdec_i64_out after);
+
 /* Write how many bytes each of the sorted texts `ids` [n] shares with the one before to `shared`
  * [n + 1], whose last stays 0; return the number of nodes of their byte trie. */
 CDEC_API int64_t cdec_byte_trie_size(cdec_u8 data, cdec_i64 starts, cdec_i32 ids,

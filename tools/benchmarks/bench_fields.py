@@ -5,6 +5,7 @@
 One line: processor seconds, user and system, of ``cdec sample`` on one thread, of a process and of
 those that it starts. A source in the place of an artifact, whose artifact is in the user's cache
 from a run before, beside the artifact itself with ``-a``; both in turn, ``--repeats`` times.
+``--fit``: masks of documents whose texts are held to a number of tokens, beside those without.
 Needs no network.
 """
 
@@ -14,9 +15,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from tools.benchmarks import report
 from tools.benchmarks.bench_start import CDEC, CITIES, SCHEMA, environment_of, seconds
+from tools.benchmarks.fields.fitting import print_table
 from tools.benchmarks.setting import parser_of
 
 SAMPLE = (CDEC, "sample", "--quiet", "--method", "greedy", "--prompt", "As JSON:")
@@ -66,18 +69,30 @@ def figures_of(kind: str, repeats: int) -> dict[str, float]:
 def main() -> None:
     parser = parser_of(__doc__, has_model=False)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--only", nargs="+", choices=SOURCES, default=list(SOURCES))
+    kinds = [*SOURCES, "fit"]
+    parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
     arguments = parser.parse_args()
     print(f"{report.machine()}\n")
+    figures: dict[str, Any] = {}
+    lines = [kind for kind in arguments.only if kind in SOURCES]
+    if lines:
+        figures |= print_lines(lines, arguments.repeats)
+    if "fit" in arguments.only:
+        figures["fit"] = print_table(arguments.repeats)
+    report.save(arguments.output / "fields.json", figures, repeats=arguments.repeats)
+
+
+def print_lines(kinds: Sequence[str], repeats: int) -> dict[str, Any]:
+    """Print what a source in an artifact's place costs, and return the figures."""
     print("| one line, processor seconds | `-a` | first run | second run | over `-a` | target |")
     print("|---|---|---|---|---|---|")
     figures = {}
-    for kind in arguments.only:
-        figures[kind] = found = figures_of(kind, arguments.repeats)
+    for kind in kinds:
+        figures[kind] = found = figures_of(kind, repeats)
         cells = [f"{found[name]:.2f} s" for name in ("artifact", "first", "second")]
         words = f"{found['quotient']:.2f} × | ≤ {TARGET} ×"
         print(f"| `--{kind}` | {' | '.join(cells)} | {words} |", flush=True)
-    report.save(arguments.output / "fields.json", figures, repeats=arguments.repeats)
+    return figures
 
 
 if __name__ == "__main__":
