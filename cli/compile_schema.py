@@ -30,14 +30,19 @@ from cdec.cli.frame.kinds import (
 )
 from cdec.cli.frame.tables import print_columns, shown_bytes
 from cdec.cli.options import shared
-from cdec.cli.options.record_sources import SchemaReadingOptions
-from cdec.compilers.schemas.options import MAX_RUN, MAX_WHITESPACE, SchemaLimits, SchemaOptions
+from cdec.cli.options.record_sources import (
+    SchemaReadingOptions,
+    read_references,
+    schema_options,
+)
+from cdec.compilers.schemas.options import MAX_RUN, MAX_WHITESPACE, SchemaLimits
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.compilers.schemas.options import SchemaReport
     from cdec.core.artifacts.read import ArtifactFile
+    from cdec.core.schemas.references import Reference
 
 _COSTS = ("keyword", "uses", "alternatives", "seconds")
 """Header of ``_cost_rows``."""
@@ -94,7 +99,8 @@ def execute(options: Options, run: Run) -> int:
     Texts that an artifact accepts are JSON and satisfy the schema: every keyword is enforced by the
     masks, or the schema is refused with the place of what cannot be. --lenient records such places
     instead, in the artifact and in every sample. Drafts 2020-12 to 04, told by $schema; references
-    lead within the document. The summary goes to stdout, warnings to stderr.
+    lead within the document, or to documents given by --ref and --ref-dir, never elsewhere. The
+    summary goes to stdout, warnings to stderr.
 
     \b
     Examples:
@@ -102,6 +108,7 @@ def execute(options: Options, run: Run) -> int:
       cdec compile-schema invoice.json --tokenizer gpt2 -o invoice.arrow --whitespace compact
       cdec compile-schema schemas/*.json --out-dir artifacts
       cdec compile-schema tools.json --tools --stats
+      cdec compile-schema order.json --ref https://example.org/item.json=item.json
     """
     if "max_whitespace" in run.typed and options.whitespace == "usual":
         # Who bounds runs of white space wants such runs.
@@ -111,10 +118,11 @@ def execute(options: Options, run: Run) -> int:
                 hint="leave one of them out",
             )
         options = replace(options, whitespace="any")
+    references = read_references(options, options.schema_limits)
     if options.out_dir is not None:
         if options.output is not None:
             raise UsageError("-o names one file, --out-dir a folder", hint="give one of them")
-        job_of = partial(_job, options, run)
+        job_of = partial(_job, options, run, references)
         return compile_many(options.sources, "schema", options.out_dir, job_of, options, run)
     if len(options.sources) > 1:
         raise UsageError(
@@ -124,11 +132,17 @@ def execute(options: Options, run: Run) -> int:
     (source,) = options.sources
     beside = Path(source).parent / f"{stem_of(source)}.arrow" if stem_of(source) else None
     output = output_path(options.output, beside, source, "the schema comes", "compile-schema")
-    job = _job(options, run, source, output)
+    job = _job(options, run, references, source, output)
     return compile_one(job, partial(_print_costs, run) if options.stats else None)
 
 
-def _job(options: Options, run: Run, source: str, output: Path) -> TextJob:
+def _job(
+    options: Options,
+    run: Run,
+    references: tuple[Reference, ...],
+    source: str,
+    output: Path,
+) -> TextJob:
     """Read a schema, or a list of tools."""
     limits = options.schema_limits
     data = read_whole(source, limits.max_schema_bytes, "max_schema_bytes")
@@ -136,18 +150,14 @@ def _job(options: Options, run: Run, source: str, output: Path) -> TextJob:
         from cdec.compilers.schemas.tools import schema_of_tools
 
         data = schema_of_tools(data, limits).encode()
-    compiled_with = SchemaOptions(
-        lenient=options.lenient,
-        strict=options.strict,
-        property_order=options.property_order,
-        whitespace=options.whitespace,
-        max_whitespace=options.max_whitespace,
-        escapes=options.escapes,
-        formats=options.formats,
-        numbers=options.numbers,
+    compiled_with = schema_options(
+        options,
+        references,
         limits=limits,
+        strict=options.strict,
+        max_whitespace=options.max_whitespace,
         name="stdin" if source == "-" else source,
-    )
+    ).for_text(data.decode("utf-8", "replace"))
     return TextJob(
         command=SCHEMAS,
         output=output,
@@ -165,6 +175,7 @@ def schema_rows(report: SchemaReport) -> Rows:
         ("artifact", str(report.path)),
         ("draft", report.draft),
         ("unenforced", _shown_unenforced(report.unenforced)),
+        *_reference_rows(report.references),
         ("sound", shown_soundness(is_sound=report.is_sound, reason=report.sound_reason)),
         ("values", f"{counts['values']:,}"),
         ("objects", f"{counts['objects']:,} with {counts['slots']:,} kinds of property"),
@@ -173,6 +184,13 @@ def schema_rows(report: SchemaReport) -> Rows:
         ("size", shown_bytes(report.bytes)),
         ("seconds", shown_seconds(report, 3)),
     ]
+
+
+def _reference_rows(references: Sequence[Mapping[str, Any]]) -> Rows:
+    """Return the documents that a schema refers to."""
+    digests = ((one["uri"], one["digest"][:12]) for one in references)
+    said = ", ".join(f"{uri} (SHA-256 {digest}...)" for uri, digest in digests)
+    return [("refers to", said)] if references else []
 
 
 def _print_costs(run: Run, report: SchemaReport) -> None:
@@ -207,9 +225,17 @@ def _recorded(file: ArtifactFile) -> dict[str, Any]:
         "unenforced": json.loads(file.metadata["cdec.unenforced"]),
         "sound": file.metadata.get("cdec.sound") == "1",
         "sound_reason": file.metadata.get("cdec.sound_reason", ""),
+        "references": _recorded_references(file),
         "costs": {},
     }
     return recorded_summary(file, described)
+
+
+def _recorded_references(file: ArtifactFile) -> list[dict[str, str]]:
+    from cdec.core.schemas.references import from_json
+
+    found = from_json(file.metadata.get("cdec.references", "[]"))
+    return [{"uri": one.uri, "file": one.file, "digest": one.digest} for one in found]
 
 
 def _overview(described: Described) -> tuple[str, Rows]:
@@ -226,6 +252,7 @@ def _overview(described: Described) -> tuple[str, Rows]:
         ("white space", described_whitespace(options)),
         ("escapes", described_escapes(options)),
         ("unenforced", _shown_unenforced(unenforced if isinstance(unenforced, list) else [])),
+        *_reference_rows(described.get("references") or []),
         ("sound", shown_soundness(is_sound=bool(described.get("sound")), reason=reason)),
     ]
 
@@ -241,6 +268,8 @@ def _again(path: Path, described: Described) -> str:
     for name, usual in (("numbers", "finite"), ("escapes", "usual")):
         value = options.get(name, "any")
         words += [flag_of(name), value] if value != usual else []
+    for one in described.get("references") or []:
+        words += ["--ref", f"{one['uri']}={one['file'] or 'FILE'}"]
     is_usual = options.get("whitespace") == "usual"
     if not is_usual and options.get("max_whitespace", MAX_WHITESPACE) != MAX_WHITESPACE:
         words += ["--max-whitespace", str(options["max_whitespace"])]

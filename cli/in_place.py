@@ -40,7 +40,7 @@ def open_schema(source: Source, run: Run) -> ArtifactFile:
     """Return the artifact of a JSON Schema; raises as ``open_kept``."""
     given: SchemaOptions = source.compiled_with.get("schema") or SchemaOptions()
     data = read_whole(source.value, given.limits.max_schema_bytes, "max_schema_bytes")
-    compiled_with = replace(given, name=SCHEMA)
+    compiled_with = replace(given, name=SCHEMA).for_text(data.decode("utf-8", "replace"))
     job = TextJob(**_shared(source, run), command=SCHEMAS, data=data, compiled_with=compiled_with)
     return open_kept(job, source, called=_called(source))
 

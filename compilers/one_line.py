@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from cdec.core.shown import cut, line
 if TYPE_CHECKING:
     from cdec.compilers.grammars.options import Pattern
     from cdec.compilers.schemas.options import SchemaOptions
+    from cdec.compilers.schemas.references import Refs
     from cdec.core.tokens.vocabulary import Vocabulary
 
 _EBNF_ENDINGS = (".ebnf", ".gbnf")
@@ -91,7 +93,9 @@ def grammar(source: str | bytes | Path, **options: Any) -> ConstraintSource:
     return _Source("grammar", source, partial(grammar_constraint, source, **options))
 
 
-def schema(source: Any, options: SchemaOptions | None = None) -> ConstraintSource:
+def schema(
+    source: Any, options: SchemaOptions | None = None, *, refs: Refs = ()
+) -> ConstraintSource:
     """Return the constraint of a JSON Schema or a Python type, made for the model that draws.
 
         class City(pydantic.BaseModel):
@@ -104,6 +108,8 @@ def schema(source: Any, options: SchemaOptions | None = None) -> ConstraintSourc
         source: A schema as a dict, a bool, its text or the path of its file; or a Pydantic model, a
             dataclass, a TypedDict, or another type that ``schema_constraint`` takes.
         options: As ``schema_constraint`` takes them.
+        refs: Documents that it may refer to, beside those of the options, by URI, or a folder of
+            them, as ``compile_schema`` takes them.
 
     Returns:
         What ``sample`` takes in the place of a constraint. Cost: as ``schema_constraint``, once a
@@ -113,7 +119,12 @@ def schema(source: Any, options: SchemaOptions | None = None) -> ConstraintSourc
         InputMissingError: The file cannot be read.
     """
     from cdec.compilers.schemas.opened import schema_constraint
+    from cdec.compilers.schemas.options import SchemaOptions
+    from cdec.compilers.schemas.references import references_of
 
+    options = options or SchemaOptions()
+    read = references_of(refs, options.limits)
+    options = replace(options, references=(*read, *options.references))
     given = _read(source) if isinstance(source, Path) else source
     said = getattr(source, "__name__", None) or source
     return _Source("schema", said, partial(schema_constraint, given, options=options))

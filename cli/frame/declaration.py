@@ -23,6 +23,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "output": ("--output", "-o"),
     "path": ("-o",),
     "quiet": ("--quiet", "-q"),
+    "refs": ("--ref",),
 }
 """Parameter → the words that stand for it, where they are not ``--`` and the name with dashes."""
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.declaration import (
     NumberOrWord,
@@ -26,12 +27,16 @@ from cdec.compilers.schemas.options import (
     Formats,
     NumberRange,
     PropertyOrder,
+    SchemaLimits,
     SchemaOptions,
     Whitespace,
 )
 from cdec.core.errors import UsageError
 from cdec.core.grammars.blanks import MAX_RUN
 from cdec.integrations.records.sources import RecordSources
+
+if TYPE_CHECKING:
+    from cdec.core.schemas.references import Reference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +118,67 @@ class SchemaReadingOptions:
         shared.CONSTRAINT,
         decides=True,
     )
+    refs: list[str] = option(
+        [],
+        "Document that JSON Schemas may refer to by URL, from FILE; may be repeated. Nothing is "
+        "fetched.",
+        shared.CONSTRAINT,
+        metavar="URL=FILE",
+        decides=True,
+    )
+    ref_dir: list[Path] = option(
+        [],
+        "Folder of such documents, found by $id and by file name; may be repeated.",
+        shared.CONSTRAINT,
+        metavar="DIR",
+        decides=True,
+    )
+
+
+def read_references(options: SchemaReadingOptions, limits: SchemaLimits) -> tuple[Reference, ...]:
+    """Read the documents that schemas may refer to, as typed.
+
+    Raises:
+        UsageError: What stands behind ``refs`` is no URL=FILE.
+        CdecError: A document cannot be read.
+    """
+    if not options.refs and not options.ref_dir:
+        return ()
+    from cdec.compilers.schemas.references import references_of
+
+    return references_of([*map(_document, options.refs), *options.ref_dir], limits)
+
+
+def schema_options(
+    options: SchemaReadingOptions, references: tuple[Reference, ...], **more: Any
+) -> SchemaOptions:
+    """Return what schemas are compiled with, as typed.
+
+    Args:
+        options: Typed.
+        references: As ``read_references`` gives them.
+        more: Further fields of ``SchemaOptions``.
+    """
+    return SchemaOptions(
+        lenient=options.lenient,
+        property_order=options.property_order,
+        whitespace=options.whitespace,
+        escapes=options.escapes,
+        formats=options.formats,
+        numbers=options.numbers,
+        references=references,
+        **more,
+    )
+
+
+def _document(text: str) -> dict[str, Path]:
+    uri, _, file = text.rpartition("=")
+    if not uri or not file:
+        raise UsageError(
+            f"--ref is {text!r}, expected URL=FILE",
+            hint="write for example --ref https://example.org/item.json=item.json",
+        )
+    return {uri: Path(file)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +214,7 @@ def record_sources(options: RecordSourceOptions | None = None) -> RecordSources:
     kept_bytes = shared.parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1
     return RecordSources.of(
         grammar_limits=options.grammars.grammar_limits,
-        schemas=SchemaOptions(**vars(options.schemas)),
+        schemas=schema_options(options.schemas, read_references(options.schemas, SchemaLimits())),
         max_whitespace=max_whitespace,
         kept=CacheLimits(options.grammar_cache, kept_bytes),
     )

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from cdec.compilers.deep_calls import deep_calls
 from cdec.compilers.report import Clock
-from cdec.compilers.schemas.document import Document, draft_name
+from cdec.compilers.schemas.document import Document
+from cdec.compilers.schemas.drafts import draft_name
 from cdec.compilers.schemas.keywords import arrays, logic, objects, scalars, unevaluated
 from cdec.compilers.schemas.keywords.scalars import constant
 from cdec.compilers.schemas.noted import note_bytes, note_keywords, refuse_unknown
@@ -33,6 +34,7 @@ from cdec.compilers.schemas.options import (
     Whitespace,
 )
 from cdec.compilers.schemas.program import Emitter, bounded_blanks, no_blanks
+from cdec.compilers.schemas.references import Refs, references_of
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
 from cdec.compilers.schemas.source import read_json
@@ -43,6 +45,7 @@ from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
 from cdec.core.schemas.program import OWN_STYLE, SETS_KEY, USUAL_ESCAPES
+from cdec.core.schemas.references import to_json
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -77,6 +80,7 @@ def compile_schema(
     escapes: Escapes = "usual",
     formats: Formats = "enforce",
     numbers: NumberRange = "finite",
+    refs: Refs = (),
     limits: SchemaLimits | None = None,
     name: str = UNNAMED,
     force: bool = False,
@@ -101,6 +105,8 @@ def compile_schema(
         formats: ``annotate`` takes ``format`` for a comment.
         numbers: ``finite``: none that readers of doubles take for infinity or wrongly for 0; or
             ``any``.
+        refs: Documents that it may refer to, by URI, or a folder of them, as ``references_of``
+            takes them; nothing is fetched.
         limits: What compiling may cost; ``compile_seconds`` and ``compile_megabytes`` hold in a
             ``ChildCompiler`` only.
         name: Name of the source, recorded and shown, never opened.
@@ -112,11 +118,13 @@ def compile_schema(
 
     Raises:
         SchemaError: What is wrong with the schema, with its JSON pointer.
+        InputMissingError: A document to refer to cannot be read.
         EmptyLanguageError: No value satisfies it.
         LimitError: A limit is passed; ``limit`` names it.
         OutputExistsError, OutputError: The artifact cannot be written.
         UsageError: An option that does not exist.
     """
+    limits = limits or SchemaLimits()
     options = SchemaOptions(
         lenient=lenient,
         strict=strict,
@@ -126,7 +134,8 @@ def compile_schema(
         escapes=escapes,
         formats=formats,
         numbers=numbers,
-        limits=limits or SchemaLimits(),
+        references=references_of(refs, limits),
+        limits=limits,
         name=name,
     )
     text = schema_text(source)
@@ -198,7 +207,7 @@ def _built(
     clock = Clock(report, PHASES, progress)
     with clock.phase("read"):
         value, text = read_json(source, options.limits)
-        document = Document(value, options.limits)
+        document = Document(value, options.limits, options.references, text)
         report.draft = draft_name(document.draft)
         if options.strict:
             refuse_unknown(document)
@@ -220,7 +229,15 @@ def _built(
         columns = emitter.columns.arrays(blanks, layout, vocabulary)
     note_keywords(report, document, expansion, columns)
     note_bytes(report, vocabulary, layout)
+    report.references = [
+        {"uri": uri, "file": one.file, "digest": one.digest} for one, uri in document.used.items()
+    ]
     metadata = _metadata(text, vocabulary, options, report)
+    if document.used:
+        # In their order, which decides what a URI finds.
+        known = document.used
+        used = [one._replace(uri=known[one]) for one in options.references if one in known]
+        metadata["cdec.references"] = to_json(used)
     if emitter.sets:
         metadata[SETS_KEY] = json.dumps(list(emitter.sets))
     return columns, metadata, report

@@ -2,57 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
+from cdec.compilers.schemas.drafts import check_keyword, counting, draft_of
 from cdec.compilers.schemas.options import SchemaLimits
-from cdec.core.errors import LimitError
+from cdec.compilers.schemas.source import read_json
+from cdec.core.errors import DataError, LimitError
 from cdec.core.schemas.errors import SchemaInvalidError, SchemaRefError
-from cdec.core.schemas.own_keywords import NOTE, NUMBER_READERS, NUMBERS, SET, UNENFORCED
+from cdec.core.schemas.references import Reference, References
 
-DRAFTS = {
-    "draft-03": 3,
-    "draft-04": 4,
-    "draft-06": 6,
-    "draft-07": 7,
-    "2019-09": 2019,
-    "2020-12": 2020,
-}
-"""Drafts by what ``$schema`` says of them."""
-_LAST = 2020
-_KNOWN = {
-    **dict.fromkeys(("const", "contains", "propertyNames"), (6, _LAST)),
-    **dict.fromkeys(("if", "then", "else"), (7, _LAST)),
-    **dict.fromkeys(("dependentRequired", "dependentSchemas"), (2019, _LAST)),
-    **dict.fromkeys(("minContains", "maxContains"), (2019, _LAST)),
-    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), (2019, _LAST)),
-    "$recursiveRef": (2019, 2019),
-    **dict.fromkeys(("prefixItems", "$dynamicRef"), (2020, _LAST)),
-}
-"""Keywords that decide which values are valid, with the first and the last draft that has them; all
-others are in every one, or were replaced by what means the same and are still read."""
-_FLAGS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
-"""Keywords that take true or false in draft-04, and a number since."""
-TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-_STRING: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, str), "a string")
-_OBJECT: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, dict), "an object")
-_SCHEMAS: tuple[Callable[[Any], bool], str] = (
-    lambda v: isinstance(v, list) and bool(v),
-    "an array of at least one schema",
-)
-_SCHEMA: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, dict | bool), "a schema")
-_FLAG: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, bool), "true or false")
-_ANY: tuple[Callable[[Any], bool], str] = (lambda v: True, "")
-COMMENTS = frozenset(
-    {
-        *("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$comment"),
-        *("$vocabulary", "title", "description", "default", "examples", "deprecated", "readOnly"),
-        *("writeOnly", "contentEncoding", "contentMediaType", "contentSchema"),
-    }
-)
-"""Keywords of the standard that decide nothing."""
 _ONE = frozenset(
     {
         *("additionalItems", "additionalProperties", "contains", "else", "if", "not", "items"),
@@ -65,151 +25,11 @@ _MAP = frozenset(
 )
 
 
-def draft_of(value: Any, otherwise: int = 2020) -> int:
-    """Return the draft that ``$schema`` names; that of 2020-12 where it names none."""
-    said = value.get("$schema") if isinstance(value, dict) else None
-    if isinstance(said, str):
-        for name, draft in DRAFTS.items():
-            if name in said:
-                return draft
-    return otherwise
-
-
-def counting(keywords: dict[str, Any], draft: int) -> dict[str, Any]:
-    """Return the keywords that a draft has; up to draft-07 none counts beside ``$ref``."""
-    if draft <= 7 and "$ref" in keywords:
-        return {"$ref": keywords["$ref"]}
-    found = {keyword: value for keyword, value in keywords.items() if _has(draft, keyword, value)}
-    return found if len(found) < len(keywords) else keywords
-
-
-def _has(draft: int, keyword: str, value: Any) -> bool:
-    if draft <= 4 and keyword in _FLAGS:
-        return isinstance(value, bool)
-    first, last = _KNOWN.get(keyword, (0, _LAST))
-    return first <= draft <= last
-
-
-def draft_name(draft: int) -> str:
-    """Return what a draft is called."""
-    return next(name for name, number in DRAFTS.items() if number == draft)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | Decimal) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return _is_number(value) and value >= 0 and value == int(value)
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _is_types(value: Any) -> bool:
-    items = value if isinstance(value, list) else [value]
-    return bool(items) and all(isinstance(item, str) and item in TYPES for item in items)
-
-
-def _is_bound(value: Any) -> bool:
-    return _is_number(value) or isinstance(value, bool)
-
-
-_COUNT: tuple[Callable[[Any], bool], str] = (_is_count, "a whole number of at least 0")
-_NUMBER: tuple[Callable[[Any], bool], str] = (_is_number, "a number")
-_NAMES: tuple[Callable[[Any], bool], str] = (_is_names, "an array of strings")
-
-KEYWORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "type": (_is_types, f"one of {', '.join(TYPES)}, or an array of these"),
-    "enum": (lambda v: isinstance(v, list), "an array"),
-    "const": _ANY,
-    "minimum": _NUMBER,
-    "maximum": _NUMBER,
-    "exclusiveMinimum": (_is_bound, "a number"),
-    "exclusiveMaximum": (_is_bound, "a number"),
-    "multipleOf": (lambda v: _is_number(v) and v > 0, "a number above 0"),
-    "minLength": _COUNT,
-    "maxLength": _COUNT,
-    "pattern": _STRING,
-    "format": _STRING,
-    "items": (lambda v: isinstance(v, dict | bool | list), "a schema, or an array of schemas"),
-    "prefixItems": _SCHEMAS,
-    "additionalItems": _SCHEMA,
-    "contains": _SCHEMA,
-    "minContains": _COUNT,
-    "maxContains": _COUNT,
-    "minItems": _COUNT,
-    "maxItems": _COUNT,
-    "uniqueItems": _FLAG,
-    "unevaluatedItems": _SCHEMA,
-    "properties": _OBJECT,
-    "patternProperties": _OBJECT,
-    "additionalProperties": _SCHEMA,
-    "unevaluatedProperties": _SCHEMA,
-    "propertyNames": _SCHEMA,
-    "required": _NAMES,
-    "minProperties": _COUNT,
-    "maxProperties": _COUNT,
-    "dependentRequired": (
-        lambda v: isinstance(v, dict) and all(map(_is_names, v.values())),
-        "an object of arrays of strings",
-    ),
-    "dependentSchemas": _OBJECT,
-    "dependencies": (
-        lambda v: (
-            isinstance(v, dict)
-            and all(_is_names(item) or isinstance(item, dict | bool) for item in v.values())
-        ),
-        "an object of schemas and arrays of strings",
-    ),
-    "allOf": _SCHEMAS,
-    "anyOf": _SCHEMAS,
-    "oneOf": _SCHEMAS,
-    "not": _SCHEMA,
-    "if": _SCHEMA,
-    "then": _SCHEMA,
-    "else": _SCHEMA,
-    "$ref": _STRING,
-    "$dynamicRef": _STRING,
-    "$recursiveRef": _STRING,
-    "$defs": _OBJECT,
-    "definitions": _OBJECT,
-    NUMBERS: (lambda v: v in NUMBER_READERS, f"one of {', '.join(NUMBER_READERS)}"),
-    UNENFORCED: _NAMES,
-    NOTE: _STRING,
-    SET: (lambda v: isinstance(v, str) and bool(v), "the name of a set"),
-}
-"""Keywords that decide which values are valid, or hold schemas: a check of their value, and what
-is expected in words."""
-
-
-def check_keyword(keyword: str, value: Any, path: str, draft: int) -> bool:
-    """Check the value of a keyword; return whether the standard knows the keyword.
-
-    Raises:
-        SchemaInvalidError: It is not what the keyword takes.
-    """
-    found = KEYWORDS.get(keyword)
-    if found is None:
-        return keyword in COMMENTS
-    check, expected = found
-    if not check(value):
-        place = f"{path}/{keyword}"
-        shown = repr(value)
-        raise SchemaInvalidError(
-            f"{place} is {shown[:80]}, expected {expected}",
-            hint="correct the schema there",
-            path=place,
-        )
-    return True
-
-
 class Schema:
     """A subschema. Compared by identity: a place of a document has one.
 
     Attributes:
-        path: JSON pointer within its document; that of a shipped one begins with its URI.
+        path: JSON pointer within its document; that of another one begins with its URI.
         value: The JSON: a dict, True or False.
         base: URI that references are relative to.
         draft: A number of ``drafts.DRAFTS``.
@@ -245,20 +65,46 @@ class Schema:
 class Document:
     """All subschemas that can be reached, and where references lead.
 
+    Args:
+        value: The schema.
+        limits: ``max_nesting`` holds.
+        references: Documents that it may refer to.
+        text: Of the schema, by which it is known again among them.
+
+    Attributes:
+        root: The schema.
+        draft: Its draft, which other documents have that name none.
+        annotations: Keywords that decide nothing, by path and name.
+        used: The documents that it refers to, with the URI of each.
+
     Raises:
-        SchemaInvalidError: It is no schema: where, and why.
+        SchemaInvalidError: It, or a document it refers to, is no schema: where, and why.
         LimitError: Nested too deeply.
     """
 
-    def __init__(self, value: Any, limits: SchemaLimits) -> None:
+    def __init__(
+        self,
+        value: Any,
+        limits: SchemaLimits,
+        references: Iterable[Reference] = (),
+        text: str | None = None,
+    ) -> None:
         self._limits = limits
+        self._text = text
+        self._references = References(references)
+        self._met: list[tuple[Schema, str]] = []
         self._resources: dict[str, Schema] = {}
         self._anchors: dict[tuple[str, str], Schema] = {}
-        self._dynamic: dict[str, int] = {}
+        self._dynamic: dict[str, list[Schema]] = {}
         self._others: dict[tuple[str, str], Schema] = {}
         self.annotations: dict[tuple[str, str], str] = {}
+        self.used: dict[Reference, str] = {}
         self.draft = draft_of(value)
         self.root = self._add(value, "", self.draft)
+        # What a dynamic reference leads to depends on all anchors there are.
+        while self._met:
+            schema, reference = self._met.pop()
+            self._resource(urldefrag(_joined(schema.base, reference))[0], schema)
 
     def resolve(self, schema: Schema, reference: str, keyword: str) -> Schema:
         """Return what a reference leads to.
@@ -268,17 +114,18 @@ class Document:
         """
         path = f"{schema.path}/{keyword}"
         target, fragment = urldefrag(_joined(schema.base, reference))
-        resource = self._resources.get(target)
-        if resource is None:
-            resource = self._shipped(target)
+        resource = self._resource(target, schema)
         if resource is None:
             raise SchemaRefError(
-                f"{path} refers to {reference!r}, which is another document; no document but this "
-                "one is read",
-                hint="copy it into $defs and refer to it there",
+                f"{path} refers to {target}, which is another document, and was not given",
+                hint=f"give it: `refs` {target}=FILE, or a folder with it: `ref_dir` DIR; nothing "
+                "is fetched",
                 path=path,
+                uri=target,
             )
-        found = self._within(resource, target, unquote(fragment))
+        found = self._within(resource, resource.base, unquote(fragment))
+        if found is not None and keyword == "$dynamicRef":
+            found = self._outermost(found, fragment)
         if found is None:
             raise SchemaRefError(
                 f"{path} refers to {reference!r}, and there is nothing there",
@@ -290,7 +137,53 @@ class Document:
     def is_dynamic(self, schema: Schema, reference: str) -> bool:
         """Say whether what a ``$dynamicRef`` leads to depends on how its place was reached."""
         anchor = urldefrag(reference)[1]
-        return self._dynamic.get(anchor, 0) > 1
+        anchored = self._dynamic.get(anchor, ())
+        return len(anchored) > 1 and (anchor == "" or self._anchored(anchor) is None)
+
+    def _anchored(self, anchor: str) -> Schema | None:
+        """Return what the schema itself has for a dynamic anchor.
+
+        All places are reached through it, so that no other document's anchor is further out.
+        """
+        for schema in self._dynamic.get(anchor, ()):
+            if schema.base == self.root.base:
+                return schema
+        return None
+
+    def _outermost(self, found: Schema, anchor: str) -> Schema:
+        """Return what a ``$dynamicRef`` leads to: another place only from a dynamic anchor on."""
+        if found.keywords.get("$dynamicAnchor") != anchor:
+            return found
+        return self._anchored(anchor) or found
+
+    def _resource(self, uri: str, referring: Schema) -> Schema | None:
+        """Return the schema of a URI: within what was read, shipped, or given to be referred to."""
+        found = self._resources.get(uri)
+        return found or self._shipped(uri) or self._given(uri, referring)
+
+    def _given(self, uri: str, referring: Schema) -> Schema | None:
+        """Return a document that was given, which is read where it is first referred to."""
+        reference = self._references.find(uri)
+        if reference is None:
+            return None
+        known = self.root if reference.text == self._text else None
+        if reference in self.used:
+            known = self._resources[self.used[reference]]
+        if known is not None:
+            # subtle: who refers to another document of the name that his own has means another.
+            if known.base == referring.base:
+                return None
+            self._resources[uri] = known
+            return known
+        called = reference.file or uri
+        try:
+            value, _ = read_json(reference.text, self._limits)
+            self.used[reference] = uri
+            return self._add(value, uri, draft_of(value, self.draft), other=True)
+        except DataError as error:
+            error.message = f"{called}: {error.message}"
+            error.args = (error.message,)
+            raise
 
     def _within(self, resource: Schema, uri: str, fragment: str) -> Schema | None:
         """Return the subschema that a fragment names: a pointer or an anchor."""
@@ -343,11 +236,11 @@ class Document:
         for known in (uri, f"{uri}#"):
             if known in REGISTRY:
                 contents = REGISTRY[known].contents
-                return self._add(contents, uri, draft_of(contents), shipped=True)
+                return self._add(contents, uri, draft_of(contents), other=True)
         return None
 
-    def _add(self, value: Any, uri: str, draft: int, *, shipped: bool = False) -> Schema:
-        schema = self._walk(value, uri if shipped else "", uri, draft, 0)
+    def _add(self, value: Any, uri: str, draft: int, *, other: bool = False) -> Schema:
+        schema = self._walk(value, uri if other else "", uri, draft, 0)
         self._resources.setdefault(uri, schema)
         return schema
 
@@ -411,9 +304,13 @@ class Document:
                 self._anchors.setdefault((schema.base, name), schema)
         name = keywords.get("$dynamicAnchor")
         if isinstance(name, str):
-            self._dynamic[name] = self._dynamic.get(name, 0) + 1
+            self._dynamic.setdefault(name, []).append(schema)
         if keywords.get("$recursiveAnchor") is True:
-            self._dynamic[""] = self._dynamic.get("", 0) + 1
+            self._dynamic.setdefault("", []).append(schema)
+        for keyword in ("$ref", "$dynamicRef"):
+            reference = keywords.get(keyword)
+            if isinstance(reference, str) and not reference.startswith("#"):
+                self._met.append((schema, reference))
 
 
 def _subschemas(keyword: str, given: Any) -> Iterator[tuple[str | int, Any]]:

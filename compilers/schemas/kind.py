@@ -11,6 +11,7 @@ from cdec.compilers.kinds import SourceKind
 from cdec.compilers.schemas.compile import build_schema, compile_with
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.core.progress import Progress, silent
+from cdec.core.schemas.references import from_json
 from cdec.core.tokens.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def verify_schema(file: ArtifactFile, progress: Progress = silent) -> Comparison
         escapes=options["escapes"],
         formats=options["formats"],
         numbers=options["numbers"],
+        references=from_json(file.metadata.get("cdec.references", "[]")),
         name=file.metadata.get("cdec.source", ""),
     )
     return compiled_again(file, file.metadata["cdec.schema"], again, progress)

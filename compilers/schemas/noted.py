@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from cdec.compilers.schemas.document import COMMENTS, KEYWORDS, Document, draft_name
+from cdec.compilers.schemas.document import Document
+from cdec.compilers.schemas.drafts import COMMENTS, KEYWORDS, draft_name
 from cdec.compilers.schemas.options import SchemaReport
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.core.errors import Notice

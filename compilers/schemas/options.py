@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from cdec.compilers.kinds import SourceOptions
 from cdec.compilers.report import SourceReport
 from cdec.core.errors import UsageError
 from cdec.core.options import check_limits, limit
+from cdec.core.schemas.references import Reference, References
+
+if TYPE_CHECKING:
+    from typing import Self
 
 PropertyOrder: TypeAlias = Literal["any", "declared"]
 Whitespace: TypeAlias = Literal["usual", "any", "compact", "pretty"]
@@ -42,6 +46,9 @@ class SchemaLimits:
     """
 
     max_schema_bytes: int = limit(8 << 20, "Longest schema text, bytes.", unit="bytes")
+    max_reference_bytes: int = limit(
+        64 << 20, "All documents that schemas may refer to, together.", unit="bytes"
+    )
     max_nesting: int = limit(200, "Brackets within brackets.")
     max_repeat: int = limit(
         100_000, "Largest number of items, properties or characters that a schema demands."
@@ -70,11 +77,14 @@ class SchemaReport(SourceReport):
             ``keyword`` and ``reason``; empty unless compiled leniently.
         is_sound: After every allowed token the text still has a completion.
         sound_reason: What proves it, or what stood in the way.
+        references: The documents that it refers to, each an object with ``uri``, ``file`` and
+            ``digest`` (SHA-256).
         costs: What each keyword took, by keyword: ``uses``, ``seconds``, ``alternatives``.
     """
 
     draft: str = ""
     unenforced: list[dict[str, str]] = field(default_factory=list)
+    references: list[dict[str, str]] = field(default_factory=list)
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
     is_sound: bool = True
     sound_reason: str = "every state that can be reached has a completion by construction"
@@ -101,6 +111,7 @@ class SchemaOptions(SourceOptions[SchemaReport]):
         formats: ``annotate`` takes ``format`` for a comment, as the standard allows.
         numbers: ``finite``: none that readers of doubles take for infinity or, but for 0 itself,
             for 0; ``any``: all that JSON can spell.
+        references: The documents that it may refer to, as ``references_of`` reads them.
         limits: What compiling may cost.
         name: Name of the source, recorded and shown, never opened.
         made_from: What the artifact records of its making; empty for nothing.
@@ -120,6 +131,7 @@ class SchemaOptions(SourceOptions[SchemaReport]):
     escapes: Escapes = "usual"
     formats: Formats = "enforce"
     numbers: NumberRange = "finite"
+    references: tuple[Reference, ...] = ()
     limits: SchemaLimits = field(default_factory=SchemaLimits)
     name: str = UNNAMED
     made_from: str = ""
@@ -140,3 +152,18 @@ class SchemaOptions(SourceOptions[SchemaReport]):
             if value not in choices:
                 known = ", ".join(choices)
                 raise UsageError(f"`{what}` is {value!r}, expected one of {known}", field=what)
+
+    @classmethod
+    def _restored(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return values | {"references": tuple(Reference(*one) for one in values["references"])}
+
+    def deciding(self) -> dict[str, Any]:
+        # Of documents the digests decide.
+        decided = SourceOptions.deciding(replace(self, references=()))
+        decided["refs"] = [[one.uri or one.tail, one.digest] for one in self.references]
+        del decided["references"]
+        return decided
+
+    def for_text(self, text: str) -> Self:
+        # What a text cannot lead to decides nothing, and need not be sent anywhere.
+        return replace(self, references=References(self.references).near(text))

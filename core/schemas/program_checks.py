@@ -27,6 +27,7 @@ from cdec.core.schemas.program import (
     SETS_KEY,
     USUAL_ESCAPES,
 )
+from cdec.core.schemas.references import from_json
 
 __all__ = ["check_schema", "check_schema_shape", "set_names"]
 
@@ -103,6 +104,10 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
     json_object(metadata, "cdec.options")
     require("cdec.schema" in metadata, "cdec.schema", "the source text")
     require(metadata.get("cdec.sound") in ("0", "1"), "cdec.sound", "0 or 1")
+    try:
+        from_json(metadata.get("cdec.references", "[]"))
+    except (ValueError, RecursionError):
+        require(False, "cdec.references", "documents with their digests")
     try:
         unenforced = json.loads(metadata.get("cdec.unenforced", ""))
     except (ValueError, RecursionError):

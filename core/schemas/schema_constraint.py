@@ -21,6 +21,7 @@ from cdec.core.schemas.members import members_of, refused_string, strings_of
 from cdec.core.schemas.other_forms import form_refusal, range_reason, spelling_refusal
 from cdec.core.schemas.program import COLUMNS, OWN_STYLE, USUAL_ESCAPES, SchemaArrays, arrays_from
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape, set_names
+from cdec.core.schemas.references import from_json
 from cdec.core.schemas.session import DEFAULT_BUDGET, Engine, SchemaSession
 from cdec.core.session import Session
 from cdec.core.sets.spelled import SpelledSet, given_sets, narrowed_sets, spelled
@@ -258,7 +259,9 @@ class SchemaConstraint(StoredConstraint):
 
     def summary(self) -> dict[str, Any]:
         """Return what the artifact's metadata say, the source as it was written."""
+        references = from_json(self.metadata.get("cdec.references", "[]"))
         return super().summary() | {
             "sound": self.facts.is_sound,
             "schema": self.metadata["cdec.schema"],
+            "references": [one._asdict() | {"digest": one.digest} for one in references],
         }

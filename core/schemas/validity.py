@@ -2,9 +2,7 @@
 
 Nothing here looks at a compiled program. Numbers are exact, where the package's own reading of JSON
 would round them; no other document is fetched. White space is not looked at. Of names that stand
-twice in an object the last one counts, as in ``json.loads``. Formats are checked by Python's
-standard library and plain expressions: not by the automata that masks are made of, nor by the
-package's own checks, which depend on which of a dozen packages are installed.
+twice in an object the last one counts, as in ``json.loads``. Formats are those of ``formats``.
 
 The package looks at no clock, and goes back in regular expressions as Python does: what is here
 runs in the process of ``core.child.readers`` alone.
@@ -12,208 +10,18 @@ runs in the process of ``core.child.readers`` alone.
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import json
 import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from functools import cache
 from typing import Any
 
 from cdec.core.child.readers import Language, Parse
+from cdec.core.schemas.formats import format_checker
 from cdec.core.schemas.own_keywords import NUMBERS, SET
-
-_CLOCK = r"(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))"
-_TIME = re.compile(_CLOCK, re.ASCII)
-_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_LABEL = r"[0-9A-Za-z](?:[0-9A-Za-z-]{0,61}[0-9A-Za-z])?"
-_HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-# RFC 3339, appendix A.
-_DURATION = re.compile(
-    r"P(?:\d+W|(?:(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)(?:{t})?|{t}))".format(
-        t=r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
-    ),
-    re.ASCII,
-)
-# RFC 5321, section 4.1.2.
-_ATOM = r"[0-9A-Za-z!#$%&'*+/=?^_`{|}~-]"
-_LOCAL = re.compile(rf'(?:{_ATOM}+(?:\.{_ATOM}+)*|"(?:[ !#-\[\]-~]|\\[ -~])*")')
-_WIDE_ATOM = rf"(?:{_ATOM}|[^\x00-\x7f])"
-_WIDE_LOCAL = re.compile(
-    rf'(?:{_WIDE_ATOM}+(?:\.{_WIDE_ATOM}+)*|"(?:[ !#-\[\]-~]|[^\x00-\x7f]|\\[ -~])*")'
-)
-# RFC 6901, and the draft of relative pointers.
-_POINTER_TEXT = r"(?:/(?:[^~/]|~[01])*)*"
-_POINTER = re.compile(_POINTER_TEXT)
-_RELATIVE = re.compile(rf"(?:0|[1-9][0-9]*)(?:#|{_POINTER_TEXT})")
-
-
-def is_date(text: str) -> bool:
-    """Say whether it is a day of the calendar, from year 1, as ISO 8601 writes it in full."""
-    found = _DATE.fullmatch(text)
-    if found is None:
-        return False
-    try:
-        datetime.date(*map(int, found.groups()))
-    except ValueError:
-        return False
-    return True
-
-
-def is_time(text: str) -> bool:
-    """Say whether it is a time with an offset; a leap second stands at 23:59:60 UTC only."""
-    found = _TIME.fullmatch(text)
-    if found is None:
-        return False
-    hour, minute, second = (int(found[i]) for i in (1, 2, 3))
-    if hour > 23 or minute > 59 or second > 60:
-        return False
-    sign, ahead_hour, ahead_minute = found[4], int(found[5] or 0), int(found[6] or 0)
-    if ahead_hour > 23 or ahead_minute > 59:
-        return False
-    ahead = (ahead_hour * 60 + ahead_minute) * (-1 if sign == "-" else 1)
-    return second < 60 or (hour * 60 + minute - ahead) % (24 * 60) == 23 * 60 + 59
-
-
-def is_date_time(text: str) -> bool:
-    """Say whether it is a date, a T and a time (RFC 3339)."""
-    return text[10:11] in ("T", "t") and is_date(text[:10]) and is_time(text[11:])
-
-
-def is_host(text: str) -> bool:
-    """Say whether it is a name of RFC 1123; of what ``xn--`` spells nothing is asked."""
-    if len(text) > 253 or not _HOST.fullmatch(text):
-        return False
-    return all(label[2:4] != "--" or label[:2].lower() == "xn" for label in text.split("."))
-
-
-def is_email(text: str, local: re.Pattern[str] = _LOCAL) -> bool:
-    """Say whether it is a mailbox of RFC 5321."""
-    name, at, host = text.rpartition("@")
-    if not at or not local.fullmatch(name):
-        return False
-    if host.startswith("[") and host.endswith("]"):
-        address = host[1:-1]
-        return is_ipv6(address[5:]) if address.startswith("IPv6:") else is_ipv4(address)
-    if local is _WIDE_LOCAL:
-        host = re.sub(r"[^\x00-\x7f]", "a", host)
-    return is_host(host)
-
-
-def is_ipv4(text: str) -> bool:
-    """Say whether it is four decimal numbers without leading zeros."""
-    try:
-        return bool(ipaddress.IPv4Address(text))
-    except ValueError:
-        return False
-
-
-def is_ipv6(text: str) -> bool:
-    """Say whether it is an address of RFC 4291, without a zone."""
-    try:
-        return "%" not in text and bool(ipaddress.IPv6Address(text))
-    except ValueError:
-        return False
-
-
-def _uri(extra: str = "", private: str = "") -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the pattern of RFC 3986's URI and that of its relative reference.
-
-    Args:
-        extra: Further characters, those of RFC 3987's IRI.
-        private: Further ones behind the question mark.
-    """
-    plain = rf"[0-9A-Za-z._~!$&'()*+,;={extra}-]|%[0-9A-Fa-f]{{2}}"
-    char, first = rf"(?:{plain}|[:@])", rf"(?:{plain}|@)"
-    host = rf"(?:\[(?P<six>[^\]]*)\]|(?:{plain})*)"
-    authority = rf"//(?:(?:{plain}|:)*@)?{host}(?::[0-9]*)?(?:/{char}*)*"
-    absolute = rf"/(?:{char}+(?:/{char}*)*)?"
-    tail = rf"(?:\?(?:{char}|[/?{private}])*)?(?:#(?:{char}|[/?])*)?"
-    scheme = r"[A-Za-z][0-9A-Za-z+.-]*:"
-    return (
-        re.compile(rf"{scheme}(?:{authority}|{absolute}|{char}+(?:/{char}*)*|){tail}"),
-        re.compile(rf"(?:{authority}|{absolute}|{first}+(?:/{char}*)*|){tail}"),
-    )
-
-
-_BEYOND = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(
-    f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 15)
-)
-_PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
-_URI, _RELATIVE_URI = _uri()
-_IRI, _RELATIVE_IRI = _uri(_BEYOND, _PRIVATE)
-
-
-def _matches_uri(*patterns: re.Pattern[str]) -> Callable[[str], bool]:
-    def holds(text: str) -> bool:
-        for pattern in patterns:
-            found = pattern.fullmatch(text)
-            if found is not None:
-                six = found["six"]
-                future = r"[vV][0-9A-Fa-f]+\.[0-9A-Za-z._~!$&'()*+,;=:-]+"
-                return six is None or is_ipv6(six) or bool(re.fullmatch(future, six))
-        return False
-
-    return holds
-
-
-# RFC 6570, section 2.
-_VARIABLE = r"(?:[0-9A-Za-z_]|%[0-9A-Fa-f]{2})(?:\.?(?:[0-9A-Za-z_]|%[0-9A-Fa-f]{2}))*"
-_SPEC = rf"{_VARIABLE}(?::[1-9][0-9]{{0,3}}|\*)?"
-_TEMPLATE = re.compile(
-    rf"(?:[!#$&-;=?-\[\]_a-z~{_BEYOND}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
-    rf"|\{{[+#./;?&=,!@|]?{_SPEC}(?:,{_SPEC})*\}})*"
-)
-
-
-def _is_regex(text: str) -> bool:
-    try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return True
-
-
-FORMATS: dict[str, Callable[[str], bool]] = {
-    "date": is_date,
-    "time": is_time,
-    "date-time": is_date_time,
-    "duration": lambda text: _DURATION.fullmatch(text) is not None,
-    "email": is_email,
-    "idn-email": lambda text: is_email(text, _WIDE_LOCAL),
-    "hostname": is_host,
-    "ipv4": is_ipv4,
-    "ipv6": is_ipv6,
-    "uri": _matches_uri(_URI),
-    "uri-reference": _matches_uri(_URI, _RELATIVE_URI),
-    "iri": _matches_uri(_IRI),
-    "iri-reference": _matches_uri(_IRI, _RELATIVE_IRI),
-    "uri-template": lambda text: _TEMPLATE.fullmatch(text) is not None,
-    "uuid": lambda text: _UUID.fullmatch(text) is not None,
-    "json-pointer": lambda text: _POINTER.fullmatch(text) is not None,
-    "relative-json-pointer": lambda text: _RELATIVE.fullmatch(text) is not None,
-    "regex": _is_regex,
-}
-"""Formats that are checked, by name; all others are annotations."""
-
-
-def format_checker() -> Any:
-    """Return the checks in jsonschema's form; values other than strings have every format."""
-    from jsonschema import FormatChecker
-
-    checker = FormatChecker(formats=())
-    for name, holds in FORMATS.items():
-        checker.checkers[name] = (_for_strings(holds), ())
-    return checker
-
-
-def _for_strings(holds: Callable[[str], bool]) -> Callable[[object], bool]:
-    return lambda value: not isinstance(value, str) or holds(value)
-
+from cdec.core.schemas.references import References, from_json, without_fragment
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGIT = re.compile("[1-9]")
@@ -329,19 +137,28 @@ _DRAFTS = ("Draft202012Validator", "Draft7Validator", "Draft6Validator", "Draft4
 """What a schema that names no draft may be written in, the first that takes it."""
 
 
+_ROOT = "urn:cdec:schema"
+"""URI of a schema that says none; what is relative to it is as relative to none."""
+
+
 def stored_language(metadata: Mapping[str, str], sets: Sequence[str] = ()) -> Language:
     """Return the language of a schema artifact's metadata; texts begin as ``sets`` asks."""
     options = json.loads(metadata["cdec.options"])
     # Artifacts from before there was the option hold any.
     numbers = options.get("numbers", "any")
-    return schema_language(metadata["cdec.schema"], options["formats"], numbers, sets)
+    references = metadata.get("cdec.references", "[]")
+    return schema_language(metadata["cdec.schema"], options["formats"], numbers, sets, references)
 
 
 def schema_language(
-    source: str, formats: str = "enforce", numbers: str = "any", sets: Sequence[str] = ()
+    source: str,
+    formats: str = "enforce",
+    numbers: str = "any",
+    sets: Sequence[str] = (),
+    references: str = "[]",
 ) -> Language:
     """Return what ``parser_of`` reads, for the process that judges."""
-    return Language(__name__, (source, formats, numbers, "1" if sets else ""))
+    return Language(__name__, (source, formats, numbers, "1" if sets else "", references))
 
 
 def load() -> None:
@@ -353,7 +170,11 @@ def load() -> None:
 
 
 def parser_of(
-    source: str, formats: str = "enforce", numbers: str = "any", sets: str = ""
+    source: str,
+    formats: str = "enforce",
+    numbers: str = "any",
+    sets: str = "",
+    references: str = "[]",
 ) -> Parse | None:
     """Return what says whether a text is an instance; None where the source is no schema.
 
@@ -363,25 +184,28 @@ def parser_of(
         numbers: ``any``, or ``finite``: a text with one that no double can hold is no instance.
         sets: Not empty: a text stands behind a line that says by a JSON object, by the name of each
             set, which of its strings are members.
+        references: Documents that it may refer to, as an artifact stores them.
 
     Returns:
         A function of a text; the time is not looked at. None of it where a reference leads nowhere
         or for ever, or a pattern is none of Python's.
     """
     from jsonschema.exceptions import SchemaError, _WrappedReferencingError
-    from jsonschema_specifications import REGISTRY
 
     try:
         schema = read_json(source)
-        validator_class = _validator_class(schema)
+        documents = References(from_json(references))
+        kind = _draft_of(schema)
     except (ValueError, RecursionError, SchemaError):
         return None
     checker = format_checker() if formats == "enforce" else None
-    # subtle: without a registry of its own the package would fetch references from the network.
+    if isinstance(schema, dict):
+        # subtle: in dynamic scopes the package passes over a schema without URI.
+        schema = {"$id": _ROOT} | schema
     members: dict[str, list[str]] = {}
-    if sets:
-        validator_class = _with_members(validator_class, members)
-    validator = validator_class(schema, registry=REGISTRY, format_checker=checker)
+    validator = _Drafts(documents, members if sets else None).of(kind)(
+        schema, registry=_registry(documents, kind), format_checker=checker
+    )
 
     def parse(text: str, _deadline: float) -> bool | None:
         if sets:
@@ -402,8 +226,8 @@ def parser_of(
     return parse
 
 
-def _validator_class(schema: Any) -> Any:
-    """Return jsonschema's class for the draft that a schema is written in, with exact numbers.
+def _draft_of(schema: Any) -> Any:
+    """Return jsonschema's class for the draft that a schema is written in.
 
     Raises:
         SchemaError: It is a schema of no draft.
@@ -416,11 +240,96 @@ def _validator_class(schema: Any) -> Any:
     classes = [getattr(jsonschema, name) for name in _DRAFTS] if named is None else [named]
     for kind in classes:
         if kind(kind.META_SCHEMA).is_valid(_floats(schema)):
-            return _exact(kind)
+            return kind
     raise jsonschema.SchemaError("a schema of no draft")
 
 
-@cache
+def _registry(documents: References, kind: Any) -> Any:
+    """Return where the package finds documents; without one it would fetch them.
+
+    Those that name no draft are read as the schema is, whose class is given.
+    """
+    from jsonschema_specifications import REGISTRY
+    from referencing import Registry, Resource
+    from referencing.exceptions import NoSuchResource
+    from referencing.jsonschema import specification_with
+
+    dialect = kind.ID_OF(kind.META_SCHEMA)
+    default = specification_with(dialect.rstrip("#"))
+    making: Any = Registry
+    missing: Any = NoSuchResource
+
+    def retrieve(uri: str) -> Any:
+        found = documents.find(without_fragment(uri))
+        if found is None:
+            raise missing(ref=uri)
+        contents = read_json(found.text)
+        if isinstance(contents, dict):
+            contents = {"$schema": dialect} | contents
+        return Resource.from_contents(contents, default_specification=default)
+
+    return REGISTRY.combine(making(retrieve=retrieve))
+
+
+class _Drafts:
+    """Validator classes of jsonschema's, with exact numbers, for a schema and its documents.
+
+    Args:
+        documents: That it may refer to.
+        members: Which strings of a text are members of which set; None without sets.
+    """
+
+    def __init__(
+        self, documents: References, members: Mapping[str, list[str]] | None = None
+    ) -> None:
+        self._documents = documents
+        self._members = members
+        self._made: dict[Any, Any] = {}
+        self._exact: set[Any] = set()
+        self._bases: dict[str, str] = {}
+
+    def of(self, kind: Any) -> Any:
+        """Return the class of a draft, whose own class is given."""
+        if kind not in self._made:
+            exact = _exact(kind)
+            if self._members is not None:
+                exact = _with_members(exact, self._members)
+            self._made[kind] = exact
+            self._exact.add(exact)
+            plain = exact.evolve
+            exact.evolve = lambda validator, **changes: self._going_on(plain(validator, **changes))
+        return self._made[kind]
+
+    def _going_on(self, made: Any) -> Any:
+        """Return the validator of a subschema, which may be of another draft or document."""
+        from attrs import fields
+
+        kind: Any = type(made)
+        exact = kind if kind in self._exact else self.of(kind)
+        told = {each.alias: getattr(made, each.name) for each in fields(kind) if each.init}
+        resolver = self._own_base(told["_resolver"])
+        if exact is kind and resolver is told["_resolver"]:
+            return made
+        return exact(**told | {"_resolver": resolver})
+
+    def _own_base(self, resolver: Any) -> Any:
+        """Return a resolver whose base is a document's own URI, not the one it was found by.
+
+        subtle: the package takes the latter, though what is relative is so to the former.
+        """
+        from attrs import evolve, fields
+
+        if not self._documents.given:
+            return resolver
+        names = {each.alias: each.name for each in fields(type(resolver))}
+        base = getattr(resolver, names["base_uri"])
+        if base not in self._bases:
+            found = self._documents.find(base)
+            self._bases[base] = found.id if found is not None and found.id else base
+        own = self._bases[base]
+        return resolver if own == base else evolve(resolver, base_uri=own)
+
+
 def _exact(kind: Any) -> Any:
     """Return a validator class of jsonschema's with numbers that are exact."""
     import jsonschema

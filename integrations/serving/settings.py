@@ -18,7 +18,7 @@ VARIABLE = "CDEC_SERVING"
 """The environment variable that names the file."""
 SOURCES = ("candidates", "grammar", "regex", "schema")
 """Sources of a request that have to be compiled; nothing of it unless ``allow`` names it."""
-_NO_CHOICES = ("limits", "name", "made_from")
+_NO_CHOICES = ("references", "limits", "name", "made_from")
 """Fields of ``SchemaOptions`` that limits and the server itself fill in."""
 _BYTES = 1 << 24
 """Largest settings file."""

@@ -51,7 +51,27 @@ def compile_cases() -> list[Case]:
             Step(words(f"inspect {name}.arrow --tree --width 4")),
         )
         found.append(Case(f"compile-{name}", "compile", steps, needs_compiler=True))
-    return [*found, *_set_options(), *_grammar_options()]
+    return [*found, *_set_options(), *_grammar_options(), _references()]
+
+
+def _references() -> Case:
+    """Return the case of a schema that refers to another document."""
+
+    def prepare(work: Path) -> None:
+        (work / "car.json").write_text('{"items": {"$ref": "https://x.org/colour.json"}}')
+        (work / "colour.json").write_text('{"enum": ["red", "blue"]}')
+        (work / "refs").mkdir()
+        (work / "refs" / "colour.json").write_text('{"enum": ["red", "green"]}')
+
+    steps = (
+        Step(words("compile-schema car.json")),
+        Step(words("compile-schema car.json --ref https://x.org/colour.json=colour.json")),
+        Step(words("inspect car.arrow")),
+        Step(words("compile-schema car.json --ref-dir refs")),
+        Step(words("compile-schema car.json --ref-dir refs --force")),
+        Step(words("check car.arrow"), b'["red"]\n["blue"]\n'),
+    )
+    return Case("compile-references", "compile", steps, prepare=prepare, needs_compiler=True)
 
 
 SET_OPTIONS: dict[str, str] = {

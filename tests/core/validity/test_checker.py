@@ -18,8 +18,8 @@ import pytest
 from cdec.core.child.judge import Judge, TextChecker
 from cdec.core.child.readers import Language
 from cdec.core.grammars.validity import grammar_language
+from cdec.core.schemas.formats import FORMATS
 from cdec.core.schemas.validity import (
-    FORMATS,
     is_multiple,
     parser_of,
     read_json,

@@ -11,8 +11,11 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from cdec.compilers.schemas.references import references_of
+from cdec.core.schemas.references import Reference
 from tests.shared import shared_folder
 
 _FORMATS = ("optional/format/", "optional/format-assertion")
@@ -99,6 +102,14 @@ def store() -> Iterator[Case]:
         instances = [Instance(data, True) for data in row["valid"]]
         instances += [Instance(data, False) for data in row["invalid"]]
         yield Case(row["name"], "store", json.dumps(row["schema"]), instances, "annotate")
+
+
+def neighbours() -> tuple[Reference, ...]:
+    """Return the schemas of the shared half of SchemaStore, as a folder of them is read."""
+    with TemporaryDirectory() as folder:
+        for case in store():
+            Path(folder, f"{case.name}.json").write_text(case.source, "utf-8")
+        return references_of(Path(folder))
 
 
 def has_cases() -> bool:

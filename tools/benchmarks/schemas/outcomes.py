@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from cdec.compilers.schemas.opened import schema_constraint
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.core.errors import CdecError
+from cdec.core.schemas.references import Reference
 from cdec.core.schemas.validity import parser_of
 from cdec.core.tokens.vocabulary import Vocabulary
 from tools.benchmarks.schemas.cases import Case, Instance
@@ -62,10 +63,20 @@ def at_most(seconds: int) -> Iterator[None]:
 
 
 def outcome_of(
-    case: Case, vocabulary: Vocabulary, *, lenient: bool = False, seconds: int = 60
+    case: Case,
+    vocabulary: Vocabulary,
+    *,
+    lenient: bool = False,
+    seconds: int = 60,
+    references: tuple[Reference, ...] = (),
 ) -> Outcome:
-    """Compile a case's schema, and follow every spelling of its instances byte by byte."""
-    options = SchemaOptions(formats=case.formats, lenient=lenient)  # type: ignore[arg-type]
+    """Compile a case's schema, and follow every spelling of its instances byte by byte.
+
+    Args:
+        references: Documents that schemas may refer to.
+    """
+    options = SchemaOptions(formats=case.formats, lenient=lenient, references=references)  # type: ignore[arg-type]
+    options = options.for_text(case.source)
     begun = time.perf_counter()
     try:
         with at_most(seconds):
@@ -84,7 +95,7 @@ def outcome_of(
         with at_most(seconds):
             session = constraint.session()
             for instance in case.instances:
-                outcome.wrong += _wrong(session, case, instance)
+                outcome.wrong += _wrong(session, case, instance, constraint.metadata)
     except (Late, SystemError):
         return Outcome("wrong", f"instances: no end within {seconds} s")
     except Exception as error:
@@ -103,7 +114,9 @@ def follows(session: Any, text: str) -> bool:
     return bool(states[0] >= 0 and session.is_complete(states)[0])
 
 
-def _wrong(session: Any, case: Case, instance: Instance) -> Iterator[dict[str, Any]]:
+def _wrong(
+    session: Any, case: Case, instance: Instance, metadata: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
     seen = set()
     for spelling, text in instance.texts().items():
         try:
@@ -112,7 +125,8 @@ def _wrong(session: Any, case: Case, instance: Instance) -> Iterator[dict[str, A
             # Half a surrogate pair, which no text has.
             continue
         if text not in seen and follows(session, text) is not instance.valid:
-            parse = parser_of(case.source, case.formats)
+            referred = metadata.get("cdec.references", "[]")
+            parse = parser_of(case.source, case.formats, references=referred)
             yield {
                 "spelling": spelling,
                 "text": text,
