@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("core", "compilers", "samplers", "data", "integrations")
 FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*|(?<= )-[oaiK]\b")
 PARAMETER = re.compile(r"(?<!`)`([A-Za-z_]+)`(?!`)")
-OF_COMMANDS = {"debug", "explain", "heal", "input_format", "openai_batch", "save_counts"}
+OF_COMMANDS = {"debug", "explain", "heal", "input_format", "openai_batch", "ref_dir", "save_counts"}
 """Parameters of commands alone, which say what the library's functions are used for."""
 
 OF_ENGINES = {
