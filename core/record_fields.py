@@ -153,9 +153,9 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
     RecordField(
         "members",
         "objects",
-        "Where sets stand within a schema: their members in `text`, in turn: the `set`; the "
-        "`pointer` of the string; the member's `text`; the entity's `id`, and `entity_ids` where "
-        "several have that text.",
+        "Where sets stand within a schema or grammar: their members in `text`, in turn: the `set`; "
+        "the `pointer` of the string, or in a grammar `start` and `end`, its characters in `text`; "
+        "the member's `text`; the entity's `id`, and `entity_ids` where several have that text.",
         (SAMPLE, SCORE, CHECK),
     ),
     RecordField(

@@ -326,6 +326,8 @@ def _pattern(terminal: Terminal) -> str:
 
 def _shown(terminal: Terminal) -> str:
     """Return a literal as it is written, a list of them in short, any other terminal by name."""
+    if terminal.is_set:
+        return terminal.name
     if terminal.is_string and terminal.words:
         shown = [json.dumps(w, ensure_ascii=False) for w in sorted(terminal.words)[:_SHOWN]]
         more = len(terminal.words) - _SHOWN

@@ -6,6 +6,7 @@ import.
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,7 @@ from cdec.core.artifacts.read import UNNAMED as NO_FILE
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
 from cdec.core.errors import DataError
 from cdec.core.files.whole import refuse_existing
+from cdec.core.grammars.columns import MARKER, SET_TERMINALS_KEY, SETS_KEY
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
 from cdec.core.tokens.token_trie import TokenTrie
@@ -245,8 +247,11 @@ def _build(
     grammar, lexing = parser.grammar, parser.lexer != "dynamic"
     laid = _parts(parser, vocabulary, limits, report, clock)
     made = laid.parts
+    sets = [number for number, t in enumerate(made.grammar.terminals) if t.is_set]
     with clock.phase("trie"):
         trie = TokenTrie.of(vocabulary)
+        if sets:
+            trie = trie.without(~_with_markers(vocabulary))
     with clock.phase("trees"):
         trees = build_trees(
             made.scanner,
@@ -278,7 +283,17 @@ def _build(
         metadata["cdec.plain"] = grammar.plain
     if options.made_from:
         metadata[MADE_FROM_KEY] = options.made_from
+    if sets:
+        metadata[SETS_KEY] = json.dumps([made.grammar.terminals[n].name for n in sets])
+        metadata[SET_TERMINALS_KEY] = json.dumps(sets)
     return arrays, metadata, report
+
+
+def _with_markers(vocabulary: Vocabulary) -> NDArray[np.bool_]:
+    """Return which tokens have the byte that stands for members of sets, bool[V]."""
+    counts = np.concatenate(([0], np.cumsum(vocabulary.flat_bytes == MARKER)))
+    found: NDArray[np.bool_] = np.diff(counts[vocabulary.byte_offsets]) > 0
+    return found
 
 
 def _read(

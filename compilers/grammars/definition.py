@@ -34,6 +34,8 @@ class Terminal:
             ``re.fullmatch``, whatever order ``re`` tries them in.
         conjoined, denied: Patterns each of which, and none of which, such a text matches as well.
         noun: What messages call it.
+        is_set: Its texts are the members of a set that is given when texts are read; ``value`` is a
+            character that stands for any of them.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Terminal:
     conjoined: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     noun: str = "terminal"
+    is_set: bool = False
 
     @property
     def literals(self) -> tuple[str, ...]:

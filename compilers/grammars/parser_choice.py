@@ -29,10 +29,12 @@ from cdec.compilers.grammars.scanner.division import (
 from cdec.compilers.grammars.soundness.coverage import Alphabet
 from cdec.compilers.grammars.states import UncountableError, lacks_some
 from cdec.core.errors import LimitError, Notice
+from cdec.core.grammars.columns import MOST_SETS
 from cdec.core.grammars.errors import (
     EmptyLanguageError,
     GrammarConflictError,
     GrammarError,
+    GrammarUnsupportedError,
     RegexUnsupportedError,
 )
 
@@ -55,7 +57,9 @@ class Costs(NamedTuple):
 
     def within(self, terminal: Terminal, automaton: ByteAutomaton) -> ByteAutomaton:
         """Return the automaton of the texts that tokens have the bytes of."""
-        return automaton if self.alphabet is None else self.alphabet.within(terminal, automaton)
+        if self.alphabet is None or terminal.is_set:
+            return automaton
+        return self.alphabet.within(terminal, automaton)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,8 @@ def choose_parser(
             ``refuse_ambiguity`` and ``compile_terminal``.
     """
     analysed, costs = analyse(grammar), Costs(limits, counting, {}, alphabet)
+    if sets := [terminal for terminal in grammar.terminals if terminal.is_set]:
+        return _with_sets(analysed, sets, lexer, costs)
     if grammar.indenter is not None:
         lexer = lexer or "contextual"  # there is no other way to read what it makes
     if emptied is not None:
@@ -159,6 +165,29 @@ def choose_parser(
         except RegexUnsupportedError:
             pass  # a terminal that `dynamic` cannot read: the notice says what is lost
     return _lalr(grammar, tables, automata, lexer, costs, lost)
+
+
+def _with_sets(
+    grammar: Grammar, sets: Sequence[Terminal], lexer: Lexer | None, costs: Costs
+) -> ParserChoice:
+    """Return the choice where members of sets are terminals: no lexer could try them all.
+
+    Raises:
+        GrammarUnsupportedError: Another lexer than ``dynamic`` was asked for, or too many sets.
+    """
+    if len(sets) > MOST_SETS:
+        raise GrammarUnsupportedError(
+            f"{len(sets)} sets stand within the grammar, and {MOST_SETS} are the most",
+            hint="make one set of several",
+        )
+    if lexer not in (None, "dynamic"):
+        raise GrammarUnsupportedError(
+            f"%declare {sets[0].name} is a set, whose members are no pattern that a lexer tries",
+            hint="leave `lexer` out: every way to cut the text into terminals counts",
+            name=sets[0].name,
+        )
+    reason = "members of sets are terminals: every way to cut the text counts"
+    return _generalised(grammar, reason, costs, ())
 
 
 def _automata(

@@ -29,8 +29,11 @@ from cdec.core.grammars.columns import (
     LIST_PART,
     LIST_PENDING,
     LIST_STATE,
+    MOST_SETS,
     MOST_STATES,
     RELATIVE,
+    SET_TERMINALS_KEY,
+    SETS_KEY,
     arrays_from,
     count_states,
     counted_up,
@@ -43,6 +46,26 @@ from cdec.core.mask import mask_words
 _LEXERS = ("contextual", "basic", "dynamic")
 _LARGEST = 2**31 - 1
 _MOST_SYMBOLS = 1 << 20
+
+
+def sets_of(metadata: Mapping[str, str], terminals: int) -> dict[str, int]:
+    """Return the terminals whose texts are members of sets, by the names of these.
+
+    Raises:
+        ArtifactInvalidError: They are no terminals, or the lexer is one that tries patterns.
+    """
+    try:
+        names = json.loads(metadata.get(SETS_KEY, "[]"))
+        numbers = json.loads(metadata.get(SET_TERMINALS_KEY, "[]"))
+    except (ValueError, RecursionError):
+        names = numbers = None
+    is_good = isinstance(names, list) and all(isinstance(n, str) and n for n in names)
+    require(is_good and len(set(names)) == len(names) <= MOST_SETS, SETS_KEY, "distinct names")
+    are = isinstance(numbers, list) and all(type(n) is int and 0 <= n < terminals for n in numbers)
+    require(are and len(numbers) == len(names), SET_TERMINALS_KEY, "a terminal a set")
+    lexer = json.loads(metadata.get("cdec.options", "{}")).get("lexer")
+    require(not names or lexer == "dynamic", SETS_KEY, "the lexer dynamic")
+    return dict(zip(names, numbers, strict=True))
 
 
 def check_grammar_shape(arrays: Columns, metadata: Mapping[str, str]) -> None:
@@ -58,6 +81,7 @@ def check_grammar_shape(arrays: Columns, metadata: Mapping[str, str]) -> None:
     """
     size = vocabulary_size(arrays, metadata)
     _check_metadata(metadata)
+    sets_of(metadata, len(arrays["ignored"]))
     states, terminals = len(arrays["live_row"]), len(arrays["ignored"])
     require(states and len(arrays["delta"]) % states == 0, "delta", "as many rows as live_row")
     require(len(arrays["delta"]), "delta", "at least one class")

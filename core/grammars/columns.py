@@ -139,6 +139,21 @@ COLUMNS: Mapping[str, str] = element_types(GrammarArrays)
 """Column name -> element type."""
 
 
+SETS_KEY = "cdec.sets"
+"""Metadata: names of the sets whose members terminals are."""
+SET_TERMINALS_KEY = "cdec.set_terminals"
+"""Metadata: the numbers of these terminals."""
+MARKER = 0xFF
+"""Byte that no text has: in the scanner it and the set's number stand for any member."""
+MOST_SETS = 64
+_STAND_INS = 0x10FF00
+
+
+def stand_in(number: int) -> str:
+    """Return the character that stands for any member of a set, where lark judges a text."""
+    return chr(_STAND_INS + number)
+
+
 def arrays_from(columns: Mapping[str, NDArray[Any]]) -> GrammarArrays:
     """Return the arrays of an artifact's columns."""
     return GrammarArrays(**{name: columns[name] for name in GrammarArrays._fields})

@@ -150,8 +150,10 @@ def _configuration(
     session: GrammarSession, names: Names, symbols: Mapping[int, str], at: int, stack: int
 ) -> ParserConfiguration:
     arrays = names.arrays
-    fresh = at >= count_states(arrays)
-    live = names.live(int(arrays.live_row[row_of_state(arrays, at % count_states(arrays))]))
+    member = session.terminal_of_set(at)
+    fresh = member is None and at >= count_states(arrays)
+    row = row_of_state(arrays, at % count_states(arrays)) if member is None else 0
+    live = names.live(int(arrays.live_row[row])) if member is None else [member]
     viable = [t for t in live if arrays.ignored[t] or session.can_shift(stack, t)]
     top_states, path, depth = session.stack(stack, _SHOWN)
     return ParserConfiguration(

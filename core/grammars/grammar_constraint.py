@@ -12,10 +12,10 @@ import numpy as np
 
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
-from cdec.core.constraint import Facts
+from cdec.core.constraint import Facts, NarrowedSet, no_set
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
-from cdec.core.grammars.artifact import check_grammar, check_grammar_shape
+from cdec.core.grammars.artifact import check_grammar, check_grammar_shape, sets_of
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays, arrays_from
 from cdec.core.grammars.explain import (
     Names,
@@ -25,8 +25,18 @@ from cdec.core.grammars.explain import (
     text_refusal,
     token_refusal,
 )
+from cdec.core.grammars.members import (
+    Reading,
+    has_stand_in,
+    member_records,
+    reading_of,
+    refused_member_at,
+    with_stand_ins,
+)
 from cdec.core.grammars.session import DEFAULT_BUDGET, MASK_WORK, Engine, GrammarSession, Work
 from cdec.core.session import Session
+from cdec.core.sets.spelled import SpelledSet, given_sets, narrowed_sets, spelled
+from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.core.verdicts import TokenRefusal
 
@@ -53,6 +63,9 @@ class GrammarConstraint(StoredConstraint):
             remembered steps take a quarter of it (1 KiB at least, 4 MiB at most).
         mask_work: Steps of the parsers for one mask, or for one token that is followed; sessions
             raise ``LimitError`` where it takes more, and stay usable. Some ten seconds.
+
+    Attributes:
+        sets: Those whose members are texts of terminals, as far as they are given.
 
     Raises:
         UsageError: The vocabulary has no end-of-sequence id, or a number is out of bounds.
@@ -90,8 +103,10 @@ class GrammarConstraint(StoredConstraint):
         self._lookahead = lookahead
         self.memo_bytes = memo_bytes
         self.mask_work = mask_work
+        self.sets: dict[str, SpelledSet] = {}
         self.lexer = str(json.loads(metadata.get("cdec.options", "{}")).get("lexer", "contextual"))
         self._engine: Engine | None = None
+        self._without_sets: Engine | None = None
 
     @classmethod
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> GrammarConstraint:
@@ -107,10 +122,10 @@ class GrammarConstraint(StoredConstraint):
     def facts(self) -> Facts:
         """Facts of grammars, and of this one.
 
-        A lookahead keeps it sound only where the text can go on byte by byte.
+        A lookahead, or sets, keep it sound only where the text can go on byte by byte.
         """
         is_sound = self.metadata.get("cdec.sound") == "1"
-        if is_sound and self._lookahead is not None:
+        if is_sound and (self._lookahead is not None or self.set_names):
             is_sound = (
                 len({token for token in self.vocabulary.token_bytes if len(token) == 1}) == 256
             )
@@ -138,27 +153,55 @@ class GrammarConstraint(StoredConstraint):
         return on_device(self._on_host(), device)
 
     def _on_host(self) -> GrammarSession:
+        given = given_sets(self.set_names, self.sets)
         if self._engine is None or self._engine.should_be_replaced:
-            self._engine = Engine(
-                self.arrays,
-                general=self.lexer == "dynamic",
-                end_ids=self.vocabulary.eos_token_ids,
-                budget=self.memo_bytes,
-                lookahead=self._lookahead,
-                work=Work(self.mask_work),
-            )
+            self._engine = self._new_engine()
+            if given:
+                views, tokens = [one.view() for one in given], TokenTrie.of(self.vocabulary)
+                self._engine.add_sets([*self._set_terminals.values()], views, tokens.arrays())
         return GrammarSession(self._engine, self.vocabulary.width)
+
+    def _new_engine(self) -> Engine:
+        return Engine(
+            self.arrays,
+            general=self.lexer == "dynamic",
+            end_ids=self.vocabulary.eos_token_ids,
+            budget=self.memo_bytes,
+            lookahead=self._lookahead,
+            work=Work(self.mask_work),
+        )
+
+    @cached_property
+    def _set_terminals(self) -> Mapping[str, int]:
+        return sets_of(self.metadata, len(self.arrays.ignored))
+
+    @property
+    def set_names(self) -> Sequence[str]:
+        """Names of the sets whose members are texts of terminals."""
+        return list(self._set_terminals)
+
+    def with_sets(self, sets: Mapping[str, Any]) -> GrammarConstraint:
+        """Return this constraint with the sets whose members are texts of terminals."""
+        for name in sets:
+            if name not in self.set_names:
+                raise no_set(self, name)
+        given = {name: spelled(one) for name, one in sets.items()}
+        return self._with(self.sets | given)
+
+    def narrowed(self, sets: Sequence[NarrowedSet]) -> GrammarConstraint:
+        """Return this constraint with less of the sets whose members are texts of terminals."""
+        return self._with(narrowed_sets(self, self.sets, sets))
+
+    def _with(self, sets: dict[str, SpelledSet], **changed: Any) -> GrammarConstraint:
+        kept: dict[str, Any] = {"memo_bytes": self.memo_bytes, "mask_work": self.mask_work}
+        given = kept | {"lookahead": self._lookahead} | changed
+        made = GrammarConstraint(self.arrays, self.vocabulary, self.metadata, **given)
+        made.sets = sets
+        return made
 
     def with_lookahead(self, lookahead: int | None) -> GrammarConstraint:
         """Return this constraint with masks that look ``lookahead`` terminals further."""
-        return GrammarConstraint(
-            self.arrays,
-            self.vocabulary,
-            self.metadata,
-            lookahead=lookahead,
-            memo_bytes=self.memo_bytes,
-            mask_work=self.mask_work,
-        )
+        return self._with(self.sets, lookahead=lookahead)
 
     @cached_property
     def _checker(self) -> Callable[[bytes], bool | None]:
@@ -170,10 +213,31 @@ class GrammarConstraint(StoredConstraint):
     def accepts(self, text: bytes) -> bool | None:
         """Check a finished text by lark's own parser on the stored source, in a process of its own.
 
+        Members of sets are found by ``reading_of``; to lark a character stands for each of them.
+
         Returns:
             None where that took too long, or lark cannot read what is stored.
         """
-        return self._checker(text)
+        if not self.set_names:
+            return self._checker(text)
+        if has_stand_in(text, len(self.set_names)):
+            return None
+        members = self._read(text).members
+        return False if members is None else self._checker(with_stand_ins(text, members))
+
+    def _read(self, text: bytes) -> Reading:
+        """Read a text by the grammar without its sets, and by their indices."""
+        if self._without_sets is None or self._without_sets.should_be_replaced:
+            self._without_sets = self._new_engine()
+        session = GrammarSession(self._without_sets, self.vocabulary.width)
+        return reading_of(session, text, given_sets(self.set_names, self.sets))
+
+    def annotations(self, text: bytes) -> Mapping[str, object]:
+        """Return ``members``, where terminals are members of sets; nothing else."""
+        if not self.set_names:
+            return {}
+        members, sets = self._read(text).members or [], given_sets(self.set_names, self.sets)
+        return {"members": member_records(text, members, self.set_names, sets)}
 
     def explain(self, token_ids: Sequence[int], *, shown: int = 10) -> Iterator[dict[str, Any]]:
         """Step through the tokens of a text, as ``cdec.core.grammars.explain.explain``."""
@@ -181,7 +245,11 @@ class GrammarConstraint(StoredConstraint):
 
     def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
         """Return where a text is refused, by following its bytes, as ``text_refusal``."""
-        return text_refusal(session, self.vocabulary, self.names, text, shown)
+        refusal = text_refusal(session, self.vocabulary, self.names, text, shown)
+        if refusal is None or not self.set_names:
+            return refusal
+        sets, names = given_sets(self.set_names, self.sets), self.set_names
+        return refusal | refused_member_at(self._read(text), text, refusal["byte"], names, sets)
 
     def _token_refusal(self, session: Any, refusal: TokenRefusal, shown: int) -> dict[str, Any]:
         return token_refusal(session, self.vocabulary, self.names, refusal, shown)

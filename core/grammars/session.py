@@ -6,7 +6,7 @@ says what is kept and what is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -149,6 +149,8 @@ class Engine:
         work: Work = Work(),
     ) -> None:
         self.budget = budget
+        self.set_terminals: Sequence[int] = ()
+        self._held: tuple[Any, ...] = ()
         self.mask_work = work.a_mask
         pause_at = min(work.pause_after, work.a_mask)
         self.most_calls = work.a_mask // pause_at
@@ -165,6 +167,25 @@ class Engine:
         self.handle = library.grammar_engine_make(
             columns, settings, state_of_tree(arrays), loop_states(arrays), ends
         )
+
+    def add_sets(
+        self,
+        terminals: Sequence[int],
+        views: Sequence[tuple[Any, ...]],
+        tokens: tuple[NDArray[Any], ...],
+    ) -> None:
+        """Add the sets whose members are texts of terminals, before the first session.
+
+        Args:
+            terminals: One a set.
+            views: Of the tries over the members' bytes.
+            tokens: The vocabulary's trie, as ``TokenTrie.arrays``.
+        """
+        self.set_terminals, trie = list(terminals), library.hold_token_trie(tokens)
+        # The engine reads them as long as it lives.
+        self._held = (trie, *map(library.hold_trie, views))
+        for terminal, members in zip(terminals, self._held[1:], strict=True):
+            library.grammar_engine_add_set(self.handle, terminal, members, trie)
 
     def automaton_steps(
         self, states: NDArray[np.int64], lr_states: NDArray[np.int64], most_edges: int
@@ -330,6 +351,11 @@ class GrammarSession(HostSession):
         out = np.zeros(1, np.bool_)
         self._finish(0, 1, library.grammar_can_shift, stack, terminal, out)
         return bool(out[0])
+
+    def terminal_of_set(self, at: int) -> int | None:
+        """Return the terminal whose member is under way at a scanner state, if that is in a set."""
+        number = library.grammar_set_of(self._session, at)
+        return None if number < 0 else self._engine.set_terminals[number]
 
     def configurations(self, state: int) -> list[tuple[int, int]]:
         """Return the parser configurations of a state: scanner state and stack of each."""

@@ -9,7 +9,7 @@ from typing import Any
 from cdec.core.schemas.levels import Level, Phase, string_end
 from cdec.core.schemas.session import SchemaSession
 from cdec.core.session import DEAD
-from cdec.core.sets.spelled import SpelledSet, member_record, refused_member
+from cdec.core.sets.spelled import SpelledSet, character_end, member_record, refused_member
 
 _PART = 1
 """Column of an alternative: which string it is."""
@@ -65,7 +65,7 @@ def refused_string(
         return {}
     first = _open_quote(text[:byte])
     ends = text[byte : byte + 1] in (b'"', b"")
-    read = text[first + 1 : byte if ends else _character_end(text, byte)].decode("utf-8", "replace")
+    read = text[first + 1 : byte if ends else character_end(text, byte)].decode("utf-8", "replace")
     try:
         member = json.loads(f'"{read}"', strict=False)
     except ValueError:
@@ -79,13 +79,6 @@ def _open_quote(text: bytes) -> int:
     while (end := string_end(text, at)) is not None:
         at = text.find(b'"', end)
     return at
-
-
-def _character_end(text: bytes, byte: int) -> int:
-    end = byte + 1
-    while end < len(text) and text[end] & 0xC0 == 0x80:
-        end += 1
-    return end
 
 
 def _step(key: str | int) -> str:

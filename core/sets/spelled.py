@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise, takewhile
 from os import PathLike
 from typing import Any
@@ -111,6 +112,11 @@ class SpelledSet:
         left = self.members.deny_texts(encoded)
         return _filtered(left, self.arrays, self.sources, self.source_offsets)
 
+    @cached_property
+    def longest(self) -> int:
+        """Bytes of the longest text of the trie, those that are left out included. O(R) once."""
+        return int(np.diff(self.arrays.row_offsets).max())
+
     @property
     def n_texts(self) -> int:
         """Number of texts that are kept."""
@@ -186,6 +192,14 @@ def member_record(text: str, of: SpelledSet) -> dict[str, Any] | None:
     ids = of.ids_of(data)
     several = {"entity_ids": ids} if len(ids) > 1 else {}
     return {"id": ids[0] if ids else None, **several, "text": text}
+
+
+def character_end(text: bytes, byte: int) -> int:
+    """Return where the character ends that begins at or stands over a byte."""
+    end = min(byte + 1, len(text))
+    while end < len(text) and text[end] & 0xC0 == 0x80:
+        end += 1
+    return end
 
 
 def refused_member(

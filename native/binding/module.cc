@@ -181,6 +181,7 @@ OBJECT(grammar_session)
 
 static PyMethodDef table[] = {
     STRUCT(trie),
+    STRUCT(token_trie),
     ROW(trie_advance, "trie states:n token_ids:n out:n"),
     ROW(trie_check, "trie states:n token_ids:n,m out:n,m"),
     ROW(trie_complete, "trie states:n out:n"),
@@ -328,6 +329,7 @@ static PyMethodDef table[] = {
     ROW(schema_engine_statistics, "engine counts:c"),
     // grammars: the engine
     MAKE(grammar_engine_make, "grammar settings tree_state:e loop_state:h end_ids:k"),
+    ROW(grammar_engine_add_set, "engine terminal trie tokens"),
     ROW(grammar_engine_drop, "engine"),
     ROW(grammar_engine_statistics, "engine out:s"),
     ROW(grammar_engine_steps, "engine states:n lr_states:n most_edges out:n first"),
@@ -344,6 +346,7 @@ static PyMethodDef table[] = {
     ROW(grammar_speculation_keys, "session states:n out:n"),
     ROW(grammar_can_shift, "session stack terminal out:b first"),
     ROW(grammar_configurations, "session state out:m,k"),
+    ROW(grammar_set_of, "session at"),
     ROW(grammar_stack, "session stack tops:t path:p depth:d"),
     ROW(grammar_statistics, "session out:s"),
     {nullptr, nullptr, 0, nullptr},

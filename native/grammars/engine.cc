@@ -11,7 +11,9 @@ Memos::Memos(Engine &engine)
       automaton(engine.grammar, engine.memory, engine.tree_state, engine.trees, engine.stacks,
                 engine.indents, recogniser, lists, partial, engine.work, engine.misses),
       masks(engine.grammar, engine.memory, engine.settings.at_once, engine.trees, engine.stacks,
-            engine.indents, parser, recogniser, automaton, engine.work) {}
+            engine.indents, parser, recogniser, automaton, engine.work),
+      set_masks(engine.grammar, engine.memory, engine.tokens, engine.stacks, parser, recogniser,
+                masks, engine.work) {}
 
 Engine::Engine(const cdec_grammar &columns, const cdec_grammar_settings &given, cdec_i32 tree_state,
                cdec_i64 loop_state, cdec_i64 end_ids)

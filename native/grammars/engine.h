@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "guarded.h"
-#include "masks.h"
+#include "set_masks.h"
 
 namespace cdec::grammars {
 
@@ -30,6 +30,7 @@ struct Memos {
   PartialParser partial;
   MaskAutomaton automaton;
   Masks masks;
+  SetMasks set_masks;
 };
 
 class Engine {
@@ -56,6 +57,7 @@ class Engine {
   Indents indents;
   StoredLists stored;
   Trees trees;
+  cdec_token_trie tokens{};  // where sets stand within
   int64_t epoch = -1, hits = 0, misses = 0;
   std::optional<Memos> memos;
   Resumption resumption;  // of calls without a session

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "cdec_native.h"
-#include "table.h"
+#include "member_sets.h"
 
 namespace cdec::grammars {
 
@@ -48,17 +48,24 @@ class Grammar {
         vocabulary(columns.vocabulary_offsets.size - 1),
         words((vocabulary + 31) / 32),
         trees(columns.tree_taken.size),
+        sets(2 * scanner_states, std::pmr::new_delete_resource()),
         plain_states_(std::min<int64_t>(columns.loop_row.size ? columns.loop_row[0] : INT64_MAX,
                                          columns.live_row.size)),
         loop_state_(loop_state) {}
 
-  // -- scanner: states from `scanner_states` on stand before the first byte of a terminal.
+  // -- scanner: states from `scanner_states` on stand before the first byte of a terminal, and from
+  // twice as many on are the places of members of sets.
 
   // The row that describes a scanner state, 0 <= at < scanner_states.
   int64_t row_of(int64_t at) const { return at < plain_states_ ? at : row_in_loop(at); }
 
   // The scanner state after a byte; -1 where the terminal stops.
-  int64_t scan(int64_t at, uint8_t byte) const { return scan_class(at, columns.byte_class[byte]); }
+  int64_t scan(int64_t at, uint8_t byte) const {
+    if (is_place(at)) return sets.step(static_cast<int32_t>(at), byte);
+    // What stands for members in the scanner is no byte of theirs.
+    if (byte == kMarker && sets.size() > 0) return -1;
+    return scan_class(at, columns.byte_class[byte]);
+  }
   int64_t scan_class(int64_t at, int64_t byte_class) const {
     if (at >= scanner_states) at -= scanner_states;
     if (at < 0 || at >= scanner_states || byte_class < 0 || byte_class >= classes) return -1;
@@ -67,7 +74,12 @@ class Grammar {
     return -1 <= after && after < scanner_states ? after : -1;
   }
 
-  bool is_start(int64_t at) const { return at >= scanner_states; }
+  bool is_start(int64_t at) const { return at >= scanner_states && !is_place(at); }
+  bool is_place(int64_t at) const { return at >= 2 * scanner_states && sets.size() > 0; }
+  // Whether no byte of the terminal under way was read.
+  bool is_unread(int64_t at) const {
+    return is_place(at) ? sets.is_root(static_cast<int32_t>(at)) : is_start(at);
+  }
   int64_t live_row(int64_t at) const { return columns.live_row[row_of(at)]; }
   // Whether some terminal can still be completed from a scanner state.
   bool is_live(int64_t at) const { return is_row(live_row(at)) && live(live_row(at)).size() > 0; }
@@ -130,7 +142,13 @@ class Grammar {
   const int64_t lookahead, classes, scanner_states, terminals, lr_states, rules, live_rows,
       vocabulary, words, trees;
 
+  // Sets that stand within, and the terminal of each. subtle: what is read of them depends on no call
+  // before; places are numbered as they are met.
+  mutable MemberSets sets;
+  mutable std::vector<int32_t> set_terminals;
+
  private:
+  static constexpr uint8_t kMarker = 0xFF;
   static constexpr int64_t kRelative = int64_t{1} << 30;
 
   static std::span<const int32_t> part(const cdec_i32 &array, Range range) {

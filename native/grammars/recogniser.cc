@@ -23,8 +23,30 @@ Stack Recogniser::after(Stack stack, int64_t terminal) {
 void Recogniser::step_over(Text text, bool counts) {
   for (const uint8_t byte : text) {
     if (configurations.empty()) return;
-    step(byte, counts, [this](Stack stack, int32_t terminal) { return after(stack, terminal); });
+    step(
+        byte, counts, [this](Stack stack, int32_t terminal) { return after(stack, terminal); },
+        [this](Stack stack, int32_t ended) { begin_sets(stack, ended); });
   }
+}
+
+void Recogniser::begin_sets(Stack stack, int32_t ended) {
+  for (int64_t set = 0; set < grammar_.sets.size(); ++set)
+    if (parser_.can_shift(stack, grammar_.set_terminals[set]))
+      add({grammar_.sets.start(set), stack, ended});
+}
+
+void Recogniser::begin_sets_of(Stack stack) {
+  next_.swap(configurations);
+  begin_sets(stack, 0);
+  std::ranges::sort(next_, {}, &Configuration::at);
+  configurations.swap(next_);
+}
+
+bool Recogniser::is_viable(const Configuration &configuration, int64_t lookahead) {
+  const auto &[at, stack, ended] = configuration;
+  const bool is_begun = grammar_.is_start(at) || grammar_.is_place(at) ||
+                        (at >= 0 && parser_.can_shift_any(stack, grammar_.live_row(at)));
+  return is_begun && ended - grammar_.is_unread(at) <= lookahead;
 }
 
 // Adds a configuration to the next ones. In a set those of one scanner state share a stack; in an
@@ -55,10 +77,8 @@ void Recogniser::finish(int64_t lookahead) {
   bool allowed = false;
   next_.clear();
   for (const auto &[at, stack, ended] : configurations) {
-    const bool is_start = grammar_.is_start(at);
-    const bool is_viable =
-        is_start || (at >= 0 && parser_.can_shift_any(stack, grammar_.live_row(at)));
-    allowed |= is_viable && ended - is_start <= lookahead;
+    const bool is_viable = this->is_viable({at, stack}, Grammar::kUnlimited);
+    allowed |= is_viable && ended - grammar_.is_unread(at) <= lookahead;
     if (!grammar_.is_general) {
       add({at, stack});
     } else if (is_viable) {
@@ -80,6 +100,10 @@ bool Recogniser::allows(Text text) {
   for (const Configuration &configuration : configurations) {
     const int64_t at = grammar_.scan(configuration.at, text.back());
     if (at < 0) continue;
+    if (grammar_.is_place(at)) {
+      if (configuration.ended <= grammar_.lookahead) return true;
+      continue;
+    }
     const auto matches = grammar_.matches(at);
     if (configuration.ended <= grammar_.lookahead &&
         (parser_.can_shift_any(configuration.stack, grammar_.live_row(at)) ||

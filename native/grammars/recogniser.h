@@ -37,15 +37,33 @@ class Recogniser {
   // The scanner state after a terminal: the start of its context, marked as a start.
   int64_t start_after(Stack stack, int64_t terminal) const;
 
+  // Adds the beginnings of members of sets behind a stack that takes their terminals.
+  void begin_sets(Stack stack, int32_t ended);
+  // The same to the configurations there are.
+  void begin_sets_of(Stack stack);
+
   // Moves over one byte; `shift` gives the stack after a stack and a terminal that completes there, or
   // kFail. Of ordered configurations one that completes a single terminal ends the list; several are
-  // ends of which the text behind them chooses, and the configurations after them stay.
-  template <class Shift>
-  void step(uint8_t byte, bool counts, Shift &&shift) {
+  // ends of which the text behind them chooses, and the configurations after them stay. `behind` is
+  // told of each stack behind a terminal.
+  template <class Shift, class Behind>
+  void step(uint8_t byte, bool counts, Shift &&shift, Behind &&behind) {
     next_.clear();
     for (const Configuration &from : configurations) {
       const int64_t at = grammar_.scan(from.at, byte);
       if (at < 0) continue;
+      if (grammar_.is_place(at)) {
+        const auto place = static_cast<int32_t>(at);
+        if (grammar_.sets.has_bytes(place)) add({place, from.stack, from.ended});
+        if (!grammar_.sets.is_member(place)) continue;
+        const int32_t terminal = grammar_.set_terminals[grammar_.sets.set(place)];
+        const Stack stack = shift(from.stack, terminal);
+        if (stack == kFail) continue;
+        const int32_t ended = counts ? from.ended + 1 : 0;
+        add({static_cast<int32_t>(start_after(stack, terminal)), stack, ended});
+        behind(stack, ended);
+        continue;
+      }
       if (grammar_.is_live(at)) add({static_cast<int32_t>(at), from.stack, from.ended});
       const auto matches = grammar_.matches(at);
       for (const int32_t terminal : matches) {
@@ -53,11 +71,15 @@ class Recogniser {
         if (stack == kFail) continue;
         const auto fresh = static_cast<int32_t>(start_after(stack, terminal));
         add({fresh, stack, counts ? from.ended + 1 : 0});
+        behind(stack, counts ? from.ended + 1 : 0);
       }
       if (matches.size() == 1 && !grammar_.is_general) break;
     }
     configurations.swap(next_);
   }
+
+  // Whether a configuration can go on, or end, and has ended no more terminals than the lookahead lets.
+  bool is_viable(const Configuration &configuration, int64_t lookahead);
 
   std::vector<Configuration> configurations;
 

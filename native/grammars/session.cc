@@ -122,7 +122,9 @@ int64_t cdec_grammar_session::mask_of(int64_t state) {
     ++engine.hits;
     return own.mask;
   }
-  const int64_t mask = engine.memos->masks.of(states[state]);
+  const bool has_sets = engine.grammar.sets.size() > 0;
+  const int64_t mask = has_sets ? engine.memos->set_masks.of(states[state])
+                                : engine.memos->masks.of(states[state]);
   own.mask = static_cast<int32_t>(mask), own.epoch = engine.epoch;
   return mask;
 }
@@ -132,6 +134,9 @@ int64_t cdec_grammar_session::speculation_key(int64_t state) const {
   const Configuration &first = states[state][0];
   Stack stack = engine.indents.parser_stack(first.stack);
   int64_t key = mixed(int64_t{first.at} + 1);
+  // Places are numbered as they are met.
+  if (engine.grammar.is_place(first.at))
+    key = mixed(engine.grammar.sets.set(first.at) ^ mixed(engine.grammar.sets.state(first.at)));
   for (int depth = 0; depth < 3; ++depth) {
     const int64_t count = engine.stacks.count(stack);
     for (int64_t i = 0; i < count; ++i)
@@ -152,6 +157,25 @@ cdec_grammar_engine *cdec_grammar_engine_make(const cdec_grammar *grammar,
 }
 
 void cdec_grammar_engine_free(cdec_grammar_engine *engine) { delete engine; }
+
+int64_t cdec_grammar_engine_add_set(cdec_grammar_engine *engine, int64_t terminal,
+                                    const cdec_trie *trie, const cdec_token_trie *tokens) {
+  const std::lock_guard lock(engine->mutex);
+  return guarded([&]() -> int64_t {
+    engine->grammar.sets.add(*trie);
+    engine->grammar.set_terminals.push_back(static_cast<int32_t>(terminal));
+    engine->tokens = *tokens;
+    engine->drop();
+    return 0;
+  });
+}
+
+int64_t cdec_grammar_set_of(cdec_grammar_session *session, int64_t at) {
+  const std::lock_guard lock(session->engine.mutex);
+  const Grammar &grammar = session->engine.grammar;
+  const bool is_known = grammar.is_place(at) && grammar.sets.holds(at);
+  return is_known ? grammar.sets.set(static_cast<int32_t>(at)) : -1;
+}
 
 int64_t cdec_grammar_engine_drop(cdec_grammar_engine *engine) {
   const std::lock_guard lock(engine->mutex);
@@ -228,8 +252,9 @@ int64_t cdec_grammar_start(cdec_grammar_session *session) {
     Engine &engine = session->engine;
     const int64_t first = engine.grammar.columns.lr_context[0];
     const int64_t at = engine.grammar.start_of(engine.grammar.start_of(first) < 0 ? 0 : first);
-    engine.memos->recogniser.begin(at + engine.grammar.scanner_states,
-                                   engine.indents.first(engine.stacks.vertex(0, kNone)));
+    const Stack stack = engine.indents.first(engine.stacks.vertex(0, kNone));
+    engine.memos->recogniser.begin(at + engine.grammar.scanner_states, stack);
+    engine.memos->recogniser.begin_sets_of(stack);
     start = session->intern(engine.memos->recogniser.configurations);
   });
   return result == 1 ? start : result == 0 ? CDEC_TOO_MUCH_WORK : result;

@@ -607,6 +607,15 @@ typedef struct cdec_grammar_settings {
   int64_t stop_at;        /* steps of a call */
   int64_t at_once;        /* LR states read from a stack before what is left is remembered */
 } cdec_grammar_settings;
+/* A trie of tokens, as cdec_byte_trie_fill writes it, N nodes in pre-order, with its ids. */
+typedef struct cdec_token_trie {
+  cdec_u8 node_byte;      /* [N] */
+  cdec_i32 depth;         /* [N] from 1 */
+  cdec_i32 skip;          /* [N] the first node behind the subtree */
+  cdec_i32 token_offsets; /* [N + 1] */
+  cdec_i32 token_ids;
+} cdec_token_trie;
+
 typedef struct cdec_grammar_engine cdec_grammar_engine;
 typedef struct cdec_grammar_session cdec_grammar_session;
 
@@ -617,6 +626,11 @@ CDEC_API cdec_grammar_engine *cdec_grammar_engine_make(const cdec_grammar *gramm
                                                        cdec_i32 tree_state, cdec_i64 loop_state,
                                                        cdec_i64 end_ids);
 CDEC_API void cdec_grammar_engine_free(cdec_grammar_engine *engine);
+/* Add the next set whose members are texts of a terminal, before the first session, to a grammar for
+ * every segmentation (lexer dynamic). Tokens of its trie are bytes; `tokens` are the vocabulary's. What
+ * both read must live as long as the engine. */
+CDEC_API int64_t cdec_grammar_engine_add_set(cdec_grammar_engine *engine, int64_t terminal,
+                                             const cdec_trie *trie, const cdec_token_trie *tokens);
 /* Forget all masks and memos. */
 CDEC_API int64_t cdec_grammar_engine_drop(cdec_grammar_engine *engine);
 #define CDEC_GRAMMAR_STATISTICS 14
@@ -674,6 +688,8 @@ CDEC_API int64_t cdec_grammar_can_shift(cdec_grammar_session *session, int64_t s
 /* Write the parser configurations of a state [m, 2], scanner state and stack; return how many. */
 CDEC_API int64_t cdec_grammar_configurations(cdec_grammar_session *session, int64_t state,
                                              cdec_i32_rows_out out);
+/* Return the number of the set whose member is under way at a scanner state of a configuration; -1. */
+CDEC_API int64_t cdec_grammar_set_of(cdec_grammar_session *session, int64_t at);
 /* Write the LR states on top of a stack, those on the way down from the first, and its depth to
  * depth[0]; as far as there is room. Returns how many are on top. */
 CDEC_API int64_t cdec_grammar_stack(cdec_grammar_session *session, int64_t stack, cdec_i32_out tops,
@@ -738,14 +754,6 @@ typedef struct cdec_schema {
   cdec_i64 vocabulary_offsets;
   cdec_u8 vocabulary_bytes;
 } cdec_schema;
-/* A trie of tokens, as cdec_byte_trie_fill writes it, N nodes in pre-order, with its ids. */
-typedef struct cdec_token_trie {
-  cdec_u8 node_byte;      /* [N] */
-  cdec_i32 depth;         /* [N] from 1 */
-  cdec_i32 skip;          /* [N] the first node behind the subtree */
-  cdec_i32 token_offsets; /* [N + 1] */
-  cdec_i32 token_ids;
-} cdec_token_trie;
 /* What the T tokens of a vocabulary are within JSON (cdec.core.schemas.json_tokens). */
 typedef struct cdec_json_tokens {
   cdec_u32_rows content; /* [longest + 2, words] packed masks of content of at most so many

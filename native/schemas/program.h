@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cdec_native.h"
-#include "sets.h"
+#include "member_sets.h"
 
 namespace cdec::schemas {
 

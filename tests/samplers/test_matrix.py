@@ -147,6 +147,12 @@ def in_schema(*texts: str) -> Constraint:
     return schema_constraint(source, VOCABULARY).with_sets({"texts": set_of(*texts)})
 
 
+def in_grammar(*texts: str) -> Constraint:
+    """The texts of a set, within a grammar."""
+    compiled = grammar_constraint("start: TEXT\n%declare TEXT\n", VOCABULARY)
+    return compiled.with_sets({"TEXT": set_of(*texts)})
+
+
 SET_ROWS = ((0,), (0, 1), (2,), (2, 1), (1, 0), (3, 3, 1))
 WHOLE: Mapping[str, World] = {
     "set": World(lambda: Toy(VOCABULARY, TARGET, list(SET_ROWS)).constraint, SET_ROWS, 3),
@@ -157,6 +163,7 @@ WHOLE: Mapping[str, World] = {
         lambda: schema_constraint('{"enum": ["a", "ab", "b"]}', VOCABULARY),
         (b'"a"', b'"ab"', b'"b"'),
     ),
+    "grammar, set within": world(lambda: in_grammar("a", "ab", "abb", "b", "ba")),
     "schema, set within": world(lambda: in_schema("a", "ab", "b"), (b'"a"', b'"ab"', b'"b"')),
     "conjunction": world(
         lambda: conjoin(

@@ -31,6 +31,7 @@ from cdec.compilers.grammars.states import (
     merged_states,
 )
 from cdec.core.errors import LimitError
+from cdec.core.grammars.columns import MARKER
 
 _ANCHORS = re.compile(r"\A(?:\^|\\A)+|(?:\$|\\Z)+\Z")
 _GROUP = re.compile(r"(SUBPATTERN, \()\d+")
@@ -146,6 +147,8 @@ def compile_terminal(
         RegexUnsupportedError: The pattern is not regular.
         LimitError: A limit is passed.
     """
+    if terminal.is_set:
+        return _chain(bytes([MARKER, ord(terminal.value) & 0xFF]))
     if terminal.words:
         byte_class, delta, accepts = words_automaton(terminal.words)
         if len(delta) > limits.max_states:
@@ -267,9 +270,13 @@ def without_empty(automaton: ByteAutomaton) -> ByteAutomaton:
 def _literal(text: str) -> ByteAutomaton | None:
     """Return the chain of the bytes of ``text``; None if it is no Unicode text."""
     try:
-        spelled = text.encode()
+        return _chain(text.encode())
     except UnicodeEncodeError:
         return None
+
+
+def _chain(spelled: bytes) -> ByteAutomaton:
+    """Return the automaton of one text."""
     class_of = {byte: number for number, byte in enumerate(dict.fromkeys(spelled), 1)}
     byte_class = np.zeros(256, np.int32)
     byte_class[list(class_of)] = list(class_of.values())

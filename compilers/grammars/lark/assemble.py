@@ -29,6 +29,7 @@ from cdec.compilers.grammars.lark.terminals import (
     TerminalReader,
     WordList,
     declared_terminal,
+    set_terminal,
     terminal_definitions,
 )
 from cdec.core.grammars.errors import (
@@ -173,6 +174,9 @@ def assemble(
     terminals = reader.read([d for d in definitions if d.name in names])
     if loaded.indenter is not None:
         terminals += tuple(map(declared_terminal, sorted(loaded.indenter.declared)))
+    else:
+        sets = [name for name in outline.declared if name in names]
+        terminals += tuple(set_terminal(name, number) for number, name in enumerate(sets))
     grammar = _numbered(kept, terminals, expander, start, outline, reader.terminals_of)
     ignored = frozenset(i for i, t in enumerate(terminals) if t.name in loaded.ignored)
     unused = _unused_names(productions, kept, outline)

@@ -353,7 +353,10 @@ def check_names(outline: Outline, declared: frozenset[str]) -> None:
     for statement in outline.statements:
         if statement.directive == "%declare":
             for token in statement.body:
-                if token.text not in declared:
+                # Without an indenter what is declared is a set, given where texts are read; but
+                # names like _INDENT are those of indenters.
+                is_set = not declared and not token.text.startswith("_")
+                if not is_set and token.text not in declared:
                     raise _declared(outline, token)
     defined = _definitions(outline)
     for statement in outline.statements:
@@ -438,7 +441,8 @@ def _declared(outline: Outline, token: Token) -> GrammarUnsupportedError:
         GrammarUnsupportedError,
         token.position,
         f"%declare {token.text}: a declared terminal has no text, so no token sequence spells it",
-        f"define it: {token.text}: ...; where it marks blocks by their indentation, "
+        f"define it: {token.text}: ...; where it is a set, let its name begin with a letter, and "
+        "leave `indenter` out; where it marks blocks by their indentation, "
         "`indenter` python, or with its names: INDENT_type=...,DEDENT_type=...,NL_type=...",
         name=token.text,
     )

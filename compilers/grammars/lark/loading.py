@@ -150,8 +150,15 @@ def loaded_definitions(
     if indenter is not None:
         _check_lines(indenter, definitions, builder._ignore_names)
     for name, definition in definitions.items():
-        if definition.tree is None and indenter is not None and name in indenter.declared:
+        is_own = name in outline.declared
+        if definition.tree is None and is_own and name not in builder._ignore_names:
             continue
+        if definition.tree is None and is_own:
+            raise GrammarUnsupportedError(
+                f"{name} is declared, and so a set: its members cannot be ignored between others",
+                hint="define it, or leave %ignore out",
+                name=str(name),
+            )
         if definition.tree is None:
             raise GrammarUnsupportedError(
                 f"an imported file declares {name}, which has no text",

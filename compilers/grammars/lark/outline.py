@@ -130,6 +130,12 @@ class Outline:
         text = f"{self.where(position)}: {message}"
         return kind(text, hint=hint, **details, **self.place(position))
 
+    @property
+    def declared(self) -> list[str]:
+        """Names that are declared: terminals without a text."""
+        bodies = [s.body for s in self.statements if s.directive == "%declare"]
+        return list(dict.fromkeys(token.text for body in bodies for token in body))
+
     def definitions(self) -> Iterator[Statement]:
         """Yield the statements that define a rule or a terminal."""
         return (s for s in self.statements if s.name is not None)

@@ -32,6 +32,7 @@ from cdec.compilers.grammars.lark.outline import (
     too_deep,
     too_many,
 )
+from cdec.core.grammars.columns import stand_in
 from cdec.core.grammars.errors import (
     EmptyTerminalError,
     GrammarError,
@@ -276,6 +277,12 @@ def terminal_definitions(
 def declared_terminal(name: str) -> Terminal:
     """Return a terminal without a text, of which no lexer makes one."""
     return Terminal(name=name, pattern=NOTHING, value=NOTHING, is_string=False)
+
+
+def set_terminal(name: str, number: int) -> Terminal:
+    """Return the terminal of a set's members; ``number`` tells it from those of other sets."""
+    stands_for = stand_in(number)
+    return Terminal(name, stands_for, stands_for, is_string=True, is_set=True)
 
 
 def _convert(tree: Any, patterns: dict[int, Any]) -> None:

@@ -123,7 +123,7 @@ def require_spellable(
     present[vocabulary.flat_bytes] = True
     pieces: _Pieces | None = None
     for terminal, automaton in zip(grammar.terminals, automata, strict=True):
-        if not any(automaton.accepting):
+        if terminal.is_set or not any(automaton.accepting):
             continue  # no text of it is missed
         delta = np.asarray(automaton.delta)
         if _accepts_within(delta, automaton.accepting, alone):

@@ -35,10 +35,10 @@ from cdec.compilers.grammars.states import (
 )
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import EmptyLanguageError
+from cdec.core.tokens.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.options import GrammarReport
-    from cdec.core.tokens.vocabulary import Vocabulary
 
 MAX_NODES = 50_000
 """States of the scanner, before equal ones are merged, before the question is left open."""
@@ -296,7 +296,11 @@ def prove(made: Parts, lexer: Lexer, vocabulary: Vocabulary, report: GrammarRepo
             is_sound, reason = True, _left_out(find_example(made, pruned), found.reason)
             # Configurations stand for themselves there, as under ``dynamic``.
             made, lexing = pruned, False
-    coverage = check_coverage(made.grammar, made.scanner, vocabulary, lexing=lexing)
+    told = vocabulary
+    if any(terminal.is_set for terminal in made.grammar.terminals):
+        # What stands for members is no text, and members are looked at where they are given.
+        told = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=())
+    coverage = check_coverage(made.grammar, made.scanner, told, lexing=lexing)
     report.is_sound = is_sound and coverage.is_whole
     report.sound_reason = (coverage.reason if is_sound else "") or reason
     report.notices += coverage.notices

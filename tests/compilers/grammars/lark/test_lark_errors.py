@@ -80,7 +80,7 @@ def test_corpus_of_bad_grammars(case: Case) -> None:
         ('start: A\nA: "a"\n\n// c\nA.3: "b"\n', "E_GRAMMAR_DUPLICATE", 5, 1),
         ('%import common.INT\nINT: "b"\nstart: INT\n', "E_GRAMMAR_DUPLICATE", 2, 1),
         ('start: t{"a", "b"}\nt{x, x}: x\n', "E_GRAMMAR_DUPLICATE", 2, 1),
-        ('start: "a"\n%declare X\n', "E_GRAMMAR_UNSUPPORTED", 2, 10),
+        ('start: "a"\n%declare _X\n', "E_GRAMMAR_UNSUPPORTED", 2, 10),
         ("start: A\nA:\n", "E_GRAMMAR_EMPTY_TERMINAL", 2, 1),
         ('start: "a" ""\n', "E_GRAMMAR_EMPTY_TERMINAL", 1, 12),
         ('A: B\nB: "b" C\nC: A?\nstart: A\n', "E_GRAMMAR_TERMINAL_RECURSION", 1, 1),

@@ -1,8 +1,9 @@
-// Sets within a schema: strings that are members of a set, walked in the trie over their bytes.
+// Sets within schemas and grammars: texts that are members of a set, walked in the trie over their
+// bytes.
 //
-// The trie is a mapped file of any size, and nothing of a compiled program depends on it. States of
-// it that a text meets are numbered as *places* behind the states of the program's automata, so that
-// an alternative of a string stands in either.
+// The trie is a mapped file of any size, and nothing that is compiled depends on it. States of it that
+// a text meets are numbered as *places* behind the states of automata, so that an alternative stands
+// in either.
 #pragma once
 
 #include <memory_resource>
@@ -11,7 +12,7 @@
 #include "table.h"
 #include "trie.h"
 
-namespace cdec::schemas {
+namespace cdec {
 
 class MemberSets {
  public:
@@ -22,6 +23,9 @@ class MemberSets {
   void add(const cdec_trie& trie) { sets_.push_back({trie, Table(memory_)}); }
 
   bool is_place(int32_t place) const { return place >= first_; }
+  bool holds(int64_t place) const {
+    return place >= first_ && place - first_ < static_cast<int64_t>(places_.size());
+  }
   const cdec_trie& trie(int32_t place) const { return sets_[places_[place - first_].set].trie; }
   int64_t state(int32_t place) const { return places_[place - first_].state; }
   int32_t set(int32_t place) const { return places_[place - first_].set; }
@@ -29,9 +33,7 @@ class MemberSets {
   // The place before the first byte of a set's members; -1 where there is no such set.
   int32_t start(int64_t set) {
     if (set >= static_cast<int64_t>(sets_.size())) return -1;
-    const cdec_trie& trie = sets_[set].trie;
-    const bool is_one = trie.degree.size > 0 && trie.degree[0] == 0;
-    return place_of(static_cast<int32_t>(set), is_one ? kTail : 0);
+    return place_of(static_cast<int32_t>(set), root(sets_[set].trie));
   }
 
   // The place after a byte, -1 where no member goes on so.
@@ -39,6 +41,17 @@ class MemberSets {
     const int32_t set = this->set(place);
     const int64_t after = after_byte(trie(place), state(place), byte);
     return after < 0 ? -1 : place_of(set, after);
+  }
+
+  int64_t size() const { return static_cast<int64_t>(sets_.size()); }
+  const cdec_trie& trie_of(int64_t set) const { return sets_[set].trie; }
+  // Whether no byte of a member was read at a place.
+  bool is_root(int32_t place) const { return state(place) == root(trie(place)); }
+  // Whether members go on from a place.
+  bool has_bytes(int32_t place) const {
+    bool found = false;
+    each_byte(place, [&](int32_t) { found = true; });
+    return found;
   }
 
   bool is_member(int32_t place) const { return ends(trie(place), state(place)); }
@@ -75,6 +88,9 @@ class MemberSets {
     return place;
   }
 
+  static int64_t root(const cdec_trie& trie) {
+    return trie.degree.size > 0 && trie.degree[0] == 0 ? kTail : 0;
+  }
   static int64_t after_byte(const cdec_trie& trie, int64_t state, int32_t byte) {
     return stepped(trie, state, span_of(trie, state), byte);
   }
@@ -98,4 +114,4 @@ class MemberSets {
   std::pmr::vector<Place> places_;
 };
 
-}  // namespace cdec::schemas
+}  // namespace cdec
