@@ -184,6 +184,10 @@ class TaggedSession(ForwardingSession):
         pairs = zip(at.tolist(), texts, strict=True)
         return np.array([self._follow(state, text) for state, text in pairs], np.int64)
 
+    def rest(self, state: int, token: int) -> bytes:
+        """Return what a token that ends the region at a state has behind the region's end."""
+        return self._read(self._configurations[state], self._piece(token), DEAD)[1] or b""
+
     def statistics(self) -> dict[str, int]:
         """Return how many states the session holds, those of the session within included."""
         return {"states": len(self._configurations) + self._member.statistics()["states"]}

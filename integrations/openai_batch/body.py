@@ -357,7 +357,18 @@ def constrained(body: RecordFields, asking: Asking) -> dict[str, Any]:
         "candidates": asked.candidates,
         "deny": asked.deny,
         **own,
+        **_free(asked),
     }
+
+
+def _free(asked: ConstraintRequest) -> dict[str, Any]:
+    """Return what a request says of free text, by the names of a record's fields."""
+    if asked.free is None:
+        return {}
+    free = asked.free
+    budget = {} if free.budget is None else {"budget": free.budget}
+    regions = {"regions": free.regions} if free.regions else {}
+    return {"after": free.after or None, "between": free.between, **budget, **regions}
 
 
 def _asked(body: RecordFields, given: object, asking: Asking, name: str) -> ConstraintRequest:

@@ -15,6 +15,7 @@ from cdec.compilers.sets.cache import SetCache
 from cdec.core.artifacts.opened import bind_artifact, read_artifact
 from cdec.core.child.process import needing_system
 from cdec.core.combine.denial import deny
+from cdec.core.combine.free_parts import FreeTextConstraint
 from cdec.core.constraint import candidates_of
 from cdec.core.errors import CdecError
 from cdec.core.files.cache import CacheFolder
@@ -115,7 +116,7 @@ class ServedConstraints:
         Raises:
             CdecError: It could not be made.
         """
-        if asked.deny:
+        if asked.deny or asked.free is not None:
             return self._recent.find(asked)
         if asked.source is not None and self._sources is not None:
             return self._sources.find(asked.text, self._options[asked.source])
@@ -128,6 +129,11 @@ class ServedConstraints:
         return self._sets.find(asked.candidates)
 
     def _made(self, asked: ConstraintRequest) -> Constraint:
+        if asked.free is not None:
+            free, held = asked.free, replace(asked, free=None)
+            there = self._there(held)
+            inner = self._made(held) if there is None else there
+            return self._recent.get(asked, lambda: FreeTextConstraint(inner, free))
         if asked.deny:
             denied, whole = [text.encode() for text in asked.deny], replace(asked, deny=())
             found = self._there(whole)

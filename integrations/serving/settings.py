@@ -7,12 +7,15 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from cdec.core.errors import ConfigError, FieldError, InputMissingError, LimitError, UsageError
 from cdec.core.options import check_limits, limit
+
+if TYPE_CHECKING:
+    from cdec.core.combine.free_text import FreeText
 
 VARIABLE = "CDEC_SERVING"
 """The environment variable that names the file."""
@@ -214,7 +217,8 @@ def _require_choices(given: Mapping[str, Any], choices: Mapping[str, Any], path:
 FIELD = "cdec"
 """The argument of a request that holds it."""
 _TEXTS = tuple(name for name in SOURCES if name != "candidates")
-_FIELDS = ("artifact", "candidates", "deny", *_TEXTS)
+_FREE = ("after", "between", "budget", "regions")
+_FIELDS = ("artifact", "candidates", "deny", *_TEXTS, *_FREE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +230,7 @@ class ConstraintRequest:
         candidates: Texts or entity ids that alone are allowed.
         deny: Texts that are not.
         source: ``grammar``, ``regex`` or ``schema``, if the request brings one. text: It.
+        free: What the model writes freely before the constraint, or around it.
     """
 
     artifact: str | None = None
@@ -233,6 +238,7 @@ class ConstraintRequest:
     deny: tuple[str, ...] = ()
     source: str | None = None
     text: str = ""
+    free: FreeText | None = None
 
     @classmethod
     def of(cls, value: object, settings: ServingSettings) -> ConstraintRequest:
@@ -240,7 +246,8 @@ class ConstraintRequest:
 
         Args:
             value: An object with some of ``artifact``, ``candidates``, ``deny``, ``grammar``,
-                ``regex`` and ``schema``, or the JSON text of one, for doors that let only texts in.
+                ``regex`` and ``schema``, and of ``after``, ``between``, ``budget`` and ``regions``
+                as records have them; or the JSON text of one, for doors that let only texts in.
             settings: What is registered and allowed.
 
         Raises:
@@ -255,6 +262,7 @@ class ConstraintRequest:
             candidates=_texts(found, "candidates"),
             deny=_texts(found, "deny") or (),
             **_source(found),
+            free=_free(found),
         )
         asked._require_one()
         brought = asked.source or ("candidates" if asked.artifact is None else None)
@@ -321,6 +329,30 @@ def _texts(found: dict[str, Any], name: str) -> tuple[str, ...] | None:
     if not is_list or not all(isinstance(text, str) and text for text in listed):
         raise _refused(f"has no list of texts in {name!r}", "list one text or more")
     return tuple(listed)
+
+
+def _free(found: dict[str, Any]) -> FreeText | None:
+    """Return what the model writes freely; None for nothing."""
+    from cdec.core.combine.free_text import FreeText
+
+    given = {name: found[name] for name in _FREE if name in found}
+    if not given:
+        return None
+    for name in given.keys() & {"after", "between"}:
+        texts = [given[name]] if isinstance(given[name], str) else given[name]
+        if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
+            raise _refused(f"has no texts in {name!r}", "give a text, or a list of texts")
+        given[name] = tuple(texts)
+    for name in given.keys() & {"budget", "regions"}:
+        if type(given[name]) is not int:
+            raise _refused(f"has no number in {name!r}", "give a whole number")
+    try:
+        return FreeText.joined(None, **given)
+    except (UsageError, LimitError) as error:
+        said = f"the request's {FIELD!r}: {error.message}"
+        if isinstance(error, LimitError):
+            raise LimitError(said, hint=error.hint, **error.details) from None
+        raise FieldError(said, hint=error.hint, field=FIELD) from None
 
 
 def _source(found: dict[str, Any]) -> dict[str, str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from cdec.core.combine.free_part import FreePart, Reached
-from cdec.core.combine.markers import require_spelt, symbols_of
-from cdec.core.combine.sorted_tokens import SortedTokens
-from cdec.core.combine.tagged import StartedConstraint, TaggedConstraint
+from cdec.core.combine.free_parts import FreeParts
+from cdec.core.combine.markers import require_spelt
+from cdec.core.combine.tagged import TaggedConstraint
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.sample import FINISH_COMPLETE, FINISH_LENGTH, FINISH_NO_MARKER
 from cdec.samplers.free.records import FreeDraw, Region, record
@@ -22,69 +21,10 @@ from cdec.samplers.walks.batch import require_same_vocabulary
 
 if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText
-    from cdec.core.constraint import Constraint
     from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.samplers.base import Draw, Drawn, Observer, Sampler
     from cdec.samplers.request import Request
-
-_KEPT = 64
-"""Constraints whose free parts are kept."""
-
-
-class FreeParts:
-    """Constraints that parts are drawn under, kept from batch to batch."""
-
-    def __init__(self) -> None:
-        self._sorted = lru_cache(1)(SortedTokens)
-        self._tagged = lru_cache(_KEPT)(self._new_tagged)
-        self._closed = lru_cache(_KEPT)(self._new_closed)
-        self._free_part = lru_cache(_KEPT)(self._new_part)
-        self._thinking_part = lru_cache(_KEPT)(self._new_thinking)
-        self._begun = lru_cache(_KEPT)(_begun)
-
-    def part(self, constraint: Constraint, free: FreeText, *, strict: bool) -> FreePart:
-        """Return the free part before a constraint, or before a region of it."""
-        return self._free_part(constraint, free, strict)
-
-    def thinking(self, constraint: Constraint, free: FreeText, *, strict: bool) -> FreePart:
-        """Return the free part before the one that ``part`` returns."""
-        return self._thinking_part(constraint, free, strict)
-
-    def constrained(self, constraint: Constraint, free: FreeText, begun: bytes) -> Constraint:
-        """Return what holds behind a marker, from the bytes on that its token has behind it."""
-        inner = self._inner(constraint, free)
-        return self._begun(inner, begun) if begun else inner
-
-    def _inner(self, constraint: Constraint, free: FreeText) -> Constraint:
-        if free.between is not None:
-            return self._tagged(constraint, free.between)
-        return constraint if free.closing is None else self._closed(constraint, free.closing)
-
-    def _new_part(self, constraint: Constraint, free: FreeText, strict: bool) -> FreePart:
-        tokens = self._sorted(constraint.vocabulary)
-        return FreePart(self._inner(constraint, free), free.markers, tokens, strict=strict)
-
-    def _new_thinking(self, constraint: Constraint, free: FreeText, strict: bool) -> FreePart:
-        assert free.thinking is not None  # it is drawn
-        then = self.part(constraint, free, strict=strict).table.markers
-        markers, tokens = free.thinking.markers, self._sorted(constraint.vocabulary)
-        return FreePart(constraint, markers, tokens, strict=strict, then=then)
-
-    def _new_tagged(self, constraint: Constraint, between: tuple[str, str]) -> TaggedConstraint:
-        begin, end = (symbols_of(marker, constraint.vocabulary) for marker in between)
-        return TaggedConstraint(constraint, end, begin, self._sorted(constraint.vocabulary))
-
-    def _new_closed(self, constraint: Constraint, closing: str) -> TaggedConstraint:
-        end = symbols_of(closing, constraint.vocabulary)
-        return TaggedConstraint(constraint, end, None, self._sorted(constraint.vocabulary))
-
-
-def _begun(inner: Constraint, begun: bytes) -> Constraint:
-    if isinstance(inner, TaggedConstraint):
-        return inner.started(begun)
-    return StartedConstraint(inner, begun)
-
 
 _TOGETHER = 32
 """Prompts of constrained parts that decode together; bounds memory, changes no result."""

@@ -103,6 +103,14 @@ def test_text_parts_are_lines_and_a_developer_is_the_system() -> None:
             {"constraint": "cities", "candidates": ("a",), "deny": ("b",)},
         ),
         ({"cdec": {"regex": "a+"}}, {"regex": "a+"}),
+        (
+            {"cdec": {"regex": "a+", "after": "x", "budget": 3}},
+            {"regex": "a+", "after": ("x",), "budget": 3},
+        ),
+        (
+            {"cdec": {"regex": "a", "between": ["x", "y"], "regions": 1}},
+            {"regex": "a", "between": ("x", "y"), "regions": 1},
+        ),
         ({"cdec": {"grammar": 'start: "a"'}}, {"grammar": 'start: "a"'}),
         ({"cdec": {"candidates": ["a", "b"]}}, {"candidates": ("a", "b")}),
         (schema_format({"type": "null"}, strict=True), {"schema": '{"type":"null"}'}),
@@ -115,6 +123,7 @@ def test_constraints_are_named_or_brought(body: dict[str, Any], said: dict[str, 
     for url in (CHAT, TEXT):
         found = good(line(body, url))
         fields = ("constraint", "candidates", "deny", "grammar", "regex", "schema")
+        fields = (*fields, "after", "between", "budget", "regions")
         assert {name: getattr(found, name) for name in fields if getattr(found, name)} == said
 
 

@@ -15,6 +15,8 @@ import torch
 from cdec.compilers import grammar_constraint, regex_constraint, set_constraint
 from cdec.core import Constraint, Vocabulary, allocate_mask
 from cdec.core.combine.denial import deny
+from cdec.core.combine.free_parts import FreeTextConstraint
+from cdec.core.combine.free_text import FreeText
 from cdec.core.constraint import DEAD, DONE, text_verdicts
 from cdec.core.errors import (
     CdecError,
@@ -51,6 +53,16 @@ SETTINGS = ServingSettings(
         ({"regex": "a+", "deny": ["a"]}, ConstraintRequest(deny=("a",), source="regex", text="a+")),
         ({"schema": {"type": "null"}}, ConstraintRequest(source="schema", text='{"type":"null"}')),
         ({"schema": True}, ConstraintRequest(source="schema", text="true")),
+        (
+            {"artifact": "cities", "after": "</think>", "budget": 9},
+            ConstraintRequest("cities", free=FreeText(("</think>",), budget=9)),
+        ),
+        (
+            {"regex": "a", "between": ["<a>", "</a>"], "regions": 1},
+            ConstraintRequest(
+                source="regex", text="a", free=FreeText(between=("<a>", "</a>"), regions=1)
+            ),
+        ),
     ],
 )
 def test_a_request_says_what_it_is_held_to_as_an_object_or_as_its_text(
@@ -73,6 +85,17 @@ def test_a_request_says_what_it_is_held_to_as_an_object_or_as_its_text(
         {},
         {7: "cities"},
         {"artifacts": "cities"},
+        {"after": "x"},
+        {"artifact": "cities", "after": 7},
+        {"artifact": "cities", "after": []},
+        {"artifact": "cities", "after": [""]},
+        {"artifact": "cities", "after": "x", "between": ["x", "y"]},
+        {"artifact": "cities", "between": ["x"]},
+        {"artifact": "cities", "between": ["x", "y"], "budget": 3},
+        {"artifact": "cities", "budget": 3},
+        {"artifact": "cities", "after": "x", "budget": "3"},
+        {"artifact": "cities", "after": "x", "budget": -1},
+        {"artifact": "cities", "after": "x", "regions": True},
         {"artifact": 7},
         {"artifact": ["cities"]},
         {"artifact": "towns"},
@@ -243,6 +266,8 @@ def constraints(vocabulary: Vocabulary) -> list[Constraint]:
         regex_constraint(r"[0-9]{2}-[0-9]{2}", vocabulary),
         deny(words, [b"[a]", b"[]"]),
         set_constraint(["yes", "no"], vocabulary, suffix="."),
+        FreeTextConstraint(words, FreeText(("[",), budget=3)),
+        FreeTextConstraint(words, FreeText(between=("(", ")"), regions=1, budget=2)),
     ]
 
 

@@ -321,3 +321,35 @@ def test_without_a_tokenizer_artifacts_are_checked_by_what_they_say_of_themselve
     served = ServedConstraints(settings_of(folder, allow=frozenset(), tokenizer=None))
     assert accepts(served.read({"artifact": "cities", "deny": ["Oslo"]}), "Oslo") == [False]
     assert len(served.all_named()) == 2
+
+
+def test_a_request_has_free_text_before_its_constraint_or_around_it(
+    served: ServedConstraints,
+) -> None:
+    vocabulary = served.vocabulary
+    assert vocabulary is not None
+
+    def follows(asked: dict[str, Any], text: str) -> bool:
+        """Whether a text may be written so and end; by the tokenizer's own tokens."""
+        session = served.read(asked).session()
+        states = session.start(1)
+        for token in vocabulary.encode([text])[0]:
+            states = session.advance(states, np.array([token]))
+        return bool(session.is_complete(states)[0])
+
+    asked = {"artifact": "cities", "after": "Answer:"}
+    assert served.read(asked) is served.read(dict(asked))
+    assert served.has(asked)
+    assert follows(asked, "Let me think. Answer: Paris")
+    assert not follows(asked, "Let me think. Answer: Berlin")
+    owed = {**asked, "budget": 100}
+    assert follows(asked, "no answer") and not follows(owed, "no answer")
+    tagged = {"regex": "[ab]+", "between": ["<x>", "</x>"]}
+    assert follows(tagged, "one <x>ab</x> two <x>b</x>.")
+    assert not follows(tagged, "one <x>c</x>")
+    assert follows(tagged, "none") and not follows({**tagged, "regions": 1}, "none")
+
+
+def test_markers_of_a_request_are_bounded(served: ServedConstraints) -> None:
+    with pytest.raises(LimitError, match="the limit is 4096"):
+        served.read({"artifact": "cities", "after": ["x" * 5000]})

@@ -35,6 +35,8 @@ ASKED: list[dict[str, Any] | None] = [
     None,
     {"artifact": "cities", "candidates": ["Oslo", "Bern"]},
     {"artifact": "list", "deny": ["[]"]},
+    {"artifact": "list", "after": "list:", "budget": 20},
+    {"artifact": "cities", "between": ["<city>", "</city>"]},
 ]
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from cdec.compilers import grammar_constraint, regex_constraint, schema_constraint
 from cdec.core import Vocabulary
+from cdec.core.combine.free_parts import FreeParts
 from cdec.core.combine.free_text import FreeText
 from cdec.core.constraint import Constraint
 from cdec.core.models.loading import wrap_module
 from cdec.samplers import SAMPLERS, Request
-from cdec.samplers.free.draws import FreeParts
 from tests.core.models.tiny_models import VOCABULARY, tiny_module
 from tests.laws.gtest import g_test
 from tests.laws.sessions import own_mask
