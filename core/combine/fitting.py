@@ -276,15 +276,17 @@ class FittedConstraint(WrappedConstraint):
     def __init__(self, inner: Constraint, most: int, max_steps: int | None = None) -> None:
         super().__init__(inner)
         self.most, self._max_steps = most, max_steps
-        session = inner.session("cpu")
-        ends = np.array(inner.vocabulary.eos_token_ids, np.int64)
+        session, reach = inner.session("cpu"), inner.facts.reach
         if max_steps is None:
-            max_steps = MOST_STEPS if inner.facts.reach is None else FEW_STEPS
-        self._distances = distances_of(session, ends, most_steps=max_steps)
+            max_steps = MOST_STEPS if reach is None else FEW_STEPS
+        ends = np.array(inner.vocabulary.eos_token_ids, np.int64)
+        self._distances = (
+            None if reach == EXACT else distances_of(session, ends, most_steps=max_steps)
+        )
         # Distances are those of one session's states.
         self._kept = None if self._distances is None else session
         self._session: FittedSession | None = None
-        if self._distances is None and inner.facts.reach is None:
+        if self._distances is None and reach is None:
             raise UsageError(
                 f"how many tokens a text of the {inner.facts.kind} still needs is not known: it "
                 f"has more than {MOST_STATES:,} states, or these allow more than {MOST_STEPS:,} "
@@ -300,11 +302,12 @@ class FittedConstraint(WrappedConstraint):
     @cached_property
     def facts(self) -> Facts:
         """Facts of the inner constraint; it is walked by tokens, which are counted."""
-        inner, is_exact = self.inner.facts, self._distances is not None
+        inner = self.inner.facts
+        how = inner.reach if self._distances is None else EXACT
         return self._facts_within(
-            is_sound=inner.is_sound or is_exact,
+            is_sound=inner.is_sound or how == EXACT,
             takes_bytes=False,
-            fit=EXACT if is_exact else inner.reach,
+            fit=how,
             begun=inner.begun,
             prefill=inner.prefill,
         )

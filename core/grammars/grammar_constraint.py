@@ -12,7 +12,7 @@ import numpy as np
 
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
-from cdec.core.constraint import Facts, NarrowedSet, no_set
+from cdec.core.constraint import EXACT, Facts, NarrowedSet, no_set
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.grammars.artifact import check_grammar, check_grammar_shape, sets_of
@@ -33,6 +33,7 @@ from cdec.core.grammars.members import (
     refused_member_at,
     with_stand_ins,
 )
+from cdec.core.grammars.regular_reach import RegularReach, is_measured
 from cdec.core.grammars.session import DEFAULT_BUDGET, MASK_WORK, Engine, GrammarSession, Work
 from cdec.core.session import Session
 from cdec.core.sets.spelled import SpelledSet, given_sets, narrowed_sets, spelled
@@ -130,8 +131,21 @@ class GrammarConstraint(StoredConstraint):
                 len({token for token in self.vocabulary.token_bytes if len(token) == 1}) == 256
             )
         return replace(
-            self.of_kind, is_sound=is_sound, lookahead=self._lookahead, metadata=self.metadata
+            self.of_kind,
+            is_sound=is_sound,
+            lookahead=self._lookahead,
+            reach=EXACT if self._knows_ends else None,
+            metadata=self.metadata,
         )
+
+    @cached_property
+    def _knows_ends(self) -> bool:
+        is_plain = self.lexer != "dynamic" and self._lookahead is None and not self.set_names
+        return is_plain and is_measured(self.arrays, self.vocabulary)
+
+    @cached_property
+    def _reach(self) -> RegularReach:
+        return RegularReach.of(self.arrays, self.vocabulary)
 
     @cached_property
     def names(self) -> Names:
@@ -159,7 +173,8 @@ class GrammarConstraint(StoredConstraint):
             if given:
                 views, tokens = [one.view() for one in given], TokenTrie.of(self.vocabulary)
                 self._engine.add_sets([*self._set_terminals.values()], views, tokens.arrays())
-        return GrammarSession(self._engine, self.vocabulary.width)
+        reach = (lambda: self._reach) if self._knows_ends else None
+        return GrammarSession(self._engine, self.vocabulary.width, reach)
 
     def _new_engine(self) -> Engine:
         return Engine(

@@ -7,7 +7,7 @@ says what is kept and what is dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,10 @@ _STATISTICS = (
 )
 """What the library counts, in its order."""
 _SHOWN = _STATISTICS[:9]
+
+
+Reach: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"
+"""By scanner state, with how few tokens a text may end, and the most of these behind a token."""
 
 
 class Work(NamedTuple):
@@ -273,12 +277,16 @@ class GrammarSession(HostSession):
     Args:
         engine: Of the grammar and its lookahead.
         width: Logits width.
+        reach: Finds distances from the end by scanner states; None where nobody knows them.
     """
 
     counts_states = True
 
-    def __init__(self, engine: Engine, width: int) -> None:
+    def __init__(
+        self, engine: Engine, width: int, reach: Callable[[], Reach] | None = None
+    ) -> None:
         self._engine = engine
+        self._reach = reach
         self.words = mask_words(width)
         most = min(_MOST_STEPS, engine.budget // 64)
         self._session = library.grammar_session_make(engine.handle, self.words, most)
@@ -345,6 +353,31 @@ class GrammarSession(HostSession):
         out = np.empty(len(at), np.int64)
         library.grammar_speculation_keys(self._session, at, out)
         return out
+
+    def fewest_tokens(self, states: Any) -> NDArray[np.int64]:
+        """Return with how few further tokens texts may end, int64[n], where that is known."""
+        at = integers(states, 1, "states")
+        found: NDArray[np.int64] = self._measured(at, 0)
+        found[self.is_complete(at)] = 0
+        return found
+
+    def fewest_ahead(self, states: Any) -> NDArray[np.int64]:
+        """Return the most of ``fewest_tokens`` behind any allowed token, int64[n]."""
+        return self._measured(integers(states, 1, "states"), 1)
+
+    def _measured(self, at: NDArray[np.int64], which: int) -> NDArray[np.int64]:
+        """Return what is known of the scanner states of the first configurations; 0 behind all."""
+        if self._reach is None:
+            return super().fewest_tokens(at)  # type: ignore[no-any-return]
+        distances = self._reach()[which]
+        own, inverse = np.unique(at, return_inverse=True)
+        found = np.zeros(len(own), np.int64)
+        for row, state in enumerate(own.tolist()):
+            place = self.configurations(state)[0][0] if state >= 0 else len(distances)
+            is_first = state == self._start
+            if place < len(distances) or is_first:
+                found[row] = distances[place % len(distances)]
+        return found[inverse]
 
     def can_shift(self, stack: int, terminal: int) -> bool:
         """Say whether the parser takes a terminal on a stack of a state's configuration."""
