@@ -296,13 +296,17 @@ class Strings:
         """True where the set holds every string."""
         return (~self).is_empty
 
-    def finite(self, limit: int) -> tuple[str, ...] | None:
-        """Return the strings in order of their UTF-8, None if there are more than ``limit``."""
+    def count(self, limit: int) -> int | None:
+        """Return how many strings there are; None if there are more than ``limit``."""
         left = limit + len(self._missing) - len(self._extra)
         for low, high, automaton in spans(self._intervals):
             if left >= 0:
                 left -= count_texts(automaton, low, high, left)
-        if left < 0:
+        return None if left < 0 else limit - left
+
+    def finite(self, limit: int) -> tuple[str, ...] | None:
+        """Return the strings in order of their UTF-8, None if there are more than ``limit``."""
+        if self.count(limit) is None:
             return None
         return tuple(sorted({*self._extra, *self._texts(limit)}))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cdec.compilers.regular.edges import Edges, pooled
 from cdec.compilers.regular.numbers import Numbers, union_raw
 from cdec.compilers.regular.strings import Strings, labelled
-from cdec.compilers.schemas.sets.array_cases import ArrayCase, contrary
+from cdec.compilers.schemas.sets.array_cases import ArrayCase, Distinct, contrary
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.object_cases import ObjectCase, too_many
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable, is_endless
@@ -332,8 +332,8 @@ class Emitter:
 
     def _array_case(self, case: ArrayCase) -> int:
         shape = case.shape
-        if case.constants is not None:
-            return self._distinct_items(shape, case.constants, case.strings)
+        if case.distinct is not None:
+            return self._distinct_items(shape, case.distinct)
         high = -1 if shape.high is None else shape.high
         positions = [self._item_choices(shape, i) for i in range(len(shape.prefix))]
         is_closed = shape.high is not None and shape.high <= len(shape.prefix)
@@ -345,19 +345,16 @@ class Emitter:
         positions.append(rest)
         return self.columns.add_array((shape.low, high), positions, counters, distinct=False)
 
-    def _distinct_items(
-        self, shape: ArrayShape, constants: Sequence[Goal], strings: Goal | None
-    ) -> int:
+    def _distinct_items(self, shape: ArrayShape, items: Distinct) -> int:
         """Write arrays of constants, once each, and of strings that are remembered."""
-        choices = [Choice(self._value(goal), (i,)) for i, goal in enumerate(constants)]
-        high = -1 if shape.high is None else shape.high
-        if strings is not None:
-            choices.append(Choice(self._value(strings), ()))
-        elif high < 0 or high > len(constants):
-            high = len(constants)
-        counters = [(0, 1)] * len(constants)
+        choices = [Choice(self._value(goal), (i,)) for i, goal in enumerate(items.constants)]
+        if items.strings is not None:
+            choices.append(Choice(self._value(items.strings), ()))
         return self.columns.add_array(
-            (shape.low, high), [choices], counters, distinct=strings is not None
+            (shape.low, -1 if shape.high is None else shape.high),
+            [choices],
+            [(0, 1)] * len(items.constants),
+            distinct=items.strings is not None,
         )
 
     def _item_choices(self, shape: ArrayShape, index: int) -> list[Choice]:

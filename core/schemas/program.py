@@ -35,8 +35,11 @@ whether a text can be completed:
   available choice. A choice is available while none of its counters is at its maximum; a rest whose
   choices all have counters with maxima offers the sum of what is left of these. Then i plus the
   capacity is at least the minimum, and what counters lack at most the capacity;
-* where keys or strings must be distinct: infinitely many go on from each of their states, so that
-  one that was there before can always be made longer;
+* where keys must be distinct: infinitely many go on from each of their states, so that one that was
+  there before can always be made longer;
+* where strings must be: what is spelled of one is the beginning of a string that was not there
+  before; and the array's maximum is at most the number of its different elements, where these are
+  finitely many;
 * a string that is a member of a set: its trie says;
 * another string: characters so far and the fewest further ones at most its maximum. Where it has a
   maximum, or a minimum above 0, every length from the fewest on is possible from every state.

@@ -123,6 +123,14 @@ class TextTrie {
   int32_t parent(int32_t text) const { return nodes_[text].parent; }
   int32_t byte(int32_t text) const { return nodes_[text].byte; }
 
+  // What a text has behind its beginning.
+  std::vector<uint8_t> behind(int32_t beginning, int32_t text) const {
+    std::vector<uint8_t> found;
+    for (; text > beginning; text = parent(text)) found.push_back(static_cast<uint8_t>(byte(text)));
+    std::ranges::reverse(found);
+    return found;
+  }
+
   // Whether a text is the beginning of another, or the other itself; longer ones have larger
   // numbers.
   bool is_prefix(int32_t text, int32_t longer) const {

@@ -113,17 +113,16 @@ class Masks {
     int32_t mask = states_[same].epoch == epoch ? states_[same].mask : new_mask(same);
     states_[same].mask = mask;
     states_[same].epoch = epoch;
-    if (relaxed != state && !repetitions_.used_texts(state).empty()) mask = own_mask(state, mask);
+    if (relaxed != state) mask = own_mask(state, mask);
     states_[state].mask = mask;
     states_[state].epoch = epoch;
     return mask;
   }
 
-  // The mask of a state in which some texts may not come again: a row of its own.
+  // The mask of a state in which some texts may not come again: a row of its own where that matters.
   int32_t own_mask(int32_t state, int32_t shared) {
     copy(masks_[shared], row_.data(), words_);
-    repetitions_.remove_used(state, row_.data());
-    return keep(nullptr, row_, {});
+    return repetitions_.remove(state, row_.data()) ? keep(nullptr, row_, {}) : shared;
   }
 
   int32_t new_mask(int32_t state) {

@@ -1,7 +1,8 @@
 // Masks of keys and strings that must be distinct: what no repetition decides is shared.
 //
-// The mask is that of a state without uniqueness, less the tokens that would spell the rest of a
-// used text and close it. These few are stepped one by one.
+// The mask is that of a state without uniqueness, less the tokens that would spell a used text or
+// what only used ones go on from: those along the rest of one. Nor does that state know what was
+// spelled once its text is closed, as it may be within a token. These few are stepped one by one.
 #pragma once
 
 #include "states.h"
@@ -10,7 +11,15 @@ namespace cdec::schemas {
 
 class Repetitions {
  public:
-  Repetitions(States& states, const cdec_token_trie& whole) : states_(states), whole_(whole) {}
+  Repetitions(States& states, const cdec_token_trie& whole) : states_(states), whole_(whole) {
+    const Program& p = states.p;
+    for (int64_t token = 0; token + 1 < p.vocabulary_offsets.size; ++token) {
+      const Range bytes = range(p.vocabulary_offsets, token);
+      const uint8_t* at = p.vocabulary_bytes.at;
+      if (std::count(at + bytes.first, at + bytes.last, '"') > 1)
+        several_.push_back(static_cast<int32_t>(token));
+    }
+  }
 
   // The state without the text that must be distinct.
   int32_t without_uniqueness(int32_t state) {
@@ -35,16 +44,26 @@ class Repetitions {
     return found;
   }
 
-  // Removes the tokens that repeat a used text from a mask.
+  // Removes the tokens that lead nowhere for that from a mask; returns whether there are any.
+  bool remove(int32_t state, uint32_t* words) {
+    removed_ = false;
+    for (const int32_t token : several_) step(state, words, token);
+    remove_used(state, words);
+    return removed_;
+  }
+
+ private:
+  // Removes the tokens that repeat a used text, or that none but used ones begin with.
   void remove_used(int32_t state, uint32_t* words) {
+    const std::vector<int32_t> used = used_texts(state);
+    if (used.empty()) return;
     // Within an escape any token may be the rest of one.
     if (states_[state].lexical.is_escape())
       return step_below(state, words, 0, static_cast<int32_t>(whole_.depth.size));
     const int32_t text = states_.frame(states_[state].frame).text;
-    for (const int32_t longer : used_texts(state)) follow(state, words, text, longer);
+    for (const int32_t longer : used) follow(state, words, text, longer);
   }
 
- private:
   // Steps the tokens that begin with the rest of a used text, or with an escape in it.
   void follow(int32_t state, uint32_t* words, int32_t text, int32_t used) {
     std::vector<int32_t> rest;  // from its end on
@@ -59,6 +78,7 @@ class Repetitions {
       if (rest.empty() && node >= 0) step_below(state, words, node, whole_.skip[node]);
       // What is no content unless it is escaped is no way on.
       if (rest.empty() || node < 0 || byte == '"') return;
+      step_below(state, words, node, node + 1);
       rest.pop_back();
       first = node + 1;
       last = whole_.skip[node];
@@ -73,16 +93,22 @@ class Repetitions {
 
   // Steps the tokens of nodes, and takes those from a mask that lead nowhere.
   void step_below(int32_t state, uint32_t* words, int32_t first, int32_t last) {
-    for (int32_t i = whole_.token_offsets[first]; i < whole_.token_offsets[last]; ++i) {
-      const int32_t token = whole_.token_ids[i];
-      uint32_t& word = words[token >> 5];
-      const uint32_t bit = 1u << (token & 31);
-      if ((word & bit) && states_.step_token(state, token) < 0) word &= ~bit;
-    }
+    for (int32_t i = whole_.token_offsets[first]; i < whole_.token_offsets[last]; ++i)
+      step(state, words, whole_.token_ids[i]);
+  }
+
+  void step(int32_t state, uint32_t* words, int32_t token) {
+    uint32_t& word = words[token >> 5];
+    const uint32_t bit = 1u << (token & 31);
+    if (!(word & bit) || states_.step_token(state, token) >= 0) return;
+    word &= ~bit;
+    removed_ = true;
   }
 
   States& states_;
   const cdec_token_trie& whole_;  // of all tokens
+  std::vector<int32_t> several_;  // tokens with more than one quote
+  bool removed_ = false;
 };
 
 }  // namespace cdec::schemas

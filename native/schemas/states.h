@@ -138,10 +138,24 @@ class States : public Strings {
                                return p.array_distinct[item.part];
                              });
     begin_frame(phase, frame, is_distinct ? 0 : -1);
-    for (const Item& item : outside.items) add_alternatives(phase, item.content, byte);
+    for (const Item& item : outside.items)
+      if (is_distinct) {
+        add_unused(frame, item.content);
+      } else {
+        add_alternatives(phase, item.content, byte);
+      }
     const int32_t made = end_frame();
     if (phase == Phase::kRaw) return raw_state(made, style);
     return state_of(made, phase == Phase::kString ? LexicalState(style, 0) : between(style));
+  }
+
+  // Adds the strings of a value that may begin where some must not come again.
+  void add_unused(int32_t frame, int32_t value) {
+    for (const int64_t string : range(p.string_offsets, value)) {
+      const int32_t begin = p.string_begin(string);
+      const Item item{value, static_cast<int32_t>(string), begin, 0};
+      if (begin >= 0 && has_unused(frame, item, 0)) add(item);
+    }
   }
 
   // Adds how a value may begin with a byte.

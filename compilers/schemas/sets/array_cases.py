@@ -185,6 +185,20 @@ class UndecidedError(Exception):
         self.reason = reason
 
 
+class Distinct(NamedTuple):
+    """Items no two of which may be equal.
+
+    Attributes:
+        constants: The goals of values that are told apart one by one.
+        strings: Beside these, the goal of strings that are remembered; None for none.
+        most: So many values there are; None for more than a text comes to.
+    """
+
+    constants: tuple[Goal, ...]
+    strings: Goal | None
+    most: int | None
+
+
 class ArrayCase(NamedTuple):
     """Arrays of a shape, with what must be contained counted.
 
@@ -193,14 +207,12 @@ class ArrayCase(NamedTuple):
             one unless ``high`` ends before it.
         groups: Goals that items behind the prefix must have, so many each; such an item counts for
             its group and for nothing else.
-        constants: Where no two items may be equal: the goals of all values that an item can have.
-        strings: Beside these, the goal of strings, where they are not few.
+        distinct: Where no two items may be equal: what they can be.
     """
 
     shape: ArrayShape
     groups: Groups = ()
-    constants: tuple[Goal, ...] | None = None
-    strings: Goal | None = None
+    distinct: Distinct | None = None
 
 
 class ArrayCases:
@@ -208,19 +220,19 @@ class ArrayCases:
 
     Args:
         has_value: Whether a goal has a value.
-        constants: Returns the values of a goal as goals of one constant each, if they are few, and
-            the goal of its strings, if these are many.
+        values: Returns the values of a goal as items that must all differ; None where these are too
+            many to tell apart.
         most: Alternatives, as ``max_alternatives``.
     """
 
     def __init__(
         self,
         has_value: Callable[[Goal], bool],
-        constants: Callable[[Goal, str], tuple[tuple[Goal, ...], Goal | None] | None],
+        values: Callable[[Goal, str], Distinct | None],
         most: int,
     ) -> None:
         self._has_value = has_value
-        self._constants = constants
+        self._values = values
         self._most = most
 
     def of(self, shape: ArrayShape) -> Iterator[ArrayCase]:
@@ -236,9 +248,12 @@ class ArrayCases:
             if not cut.unique or (cut.high is not None and cut.high <= 1):
                 yield case._replace(shape=replace(cut, unique=()))
                 continue
-            constants, strings = self._distinct(case)
-            if strings is not None or len(constants) >= cut.low:
-                yield ArrayCase(cut, (), constants, strings)
+            distinct = self._distinct(case)
+            if distinct.most is not None:
+                high = distinct.most if cut.high is None else min(cut.high, distinct.most)
+                cut = replace(cut, high=high)
+            if cut.high is None or cut.low <= cut.high:
+                yield ArrayCase(cut, (), distinct)
 
     def _divided(self, shape: ArrayShape) -> Iterator[ArrayCase]:
         """Yield cases whose ``contains`` and groups the items to come can always satisfy."""
@@ -313,7 +328,7 @@ class ArrayCases:
             shape = replace(shape, prefix=shape.prefix[:high])
         return replace(shape, low=low, high=high)
 
-    def _distinct(self, case: ArrayCase) -> tuple[tuple[Goal, ...], Goal | None]:
+    def _distinct(self, case: ArrayCase) -> Distinct:
         """Return the values of which no two items may be equal."""
         shape = case.shape
         path = shape.unique[0]
@@ -321,13 +336,13 @@ class ArrayCases:
             raise UndecidedError(path, "items with schemas of their own must all differ")
         if shape.contains or case.groups:
             raise UndecidedError(path, "items must all differ, and some be contained")
-        constants = self._constants(shape.rest, path)
-        if constants is None:
+        found = self._values(shape.rest, path)
+        if found is None:
             raise UndecidedError(
                 path,
                 "items that must all differ are enforced where they are strings or few values",
             )
-        return constants
+        return found
 
 
 def _without_implied(contains: tuple[Contains, ...]) -> tuple[Contains, ...]:

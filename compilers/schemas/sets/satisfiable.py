@@ -8,7 +8,7 @@ import numpy as np
 
 from cdec.compilers.regular.edges import Edges
 from cdec.compilers.schemas.document import Schema
-from cdec.compilers.schemas.sets.array_cases import ArrayCase, ArrayCases, UndecidedError
+from cdec.compilers.schemas.sets.array_cases import ArrayCase, ArrayCases, Distinct, UndecidedError
 from cdec.compilers.schemas.sets.expansion import Expansion, UnderWayError
 from cdec.compilers.schemas.sets.object_cases import ObjectCases
 from cdec.compilers.schemas.sets.shapes import FALSE, TRUE, ArrayShape, Goal, conjunction
@@ -17,6 +17,10 @@ from cdec.core.schemas.errors import SchemaUnsupportedError
 
 _FEW_VALUES = 512
 """Values that are told apart where items must all differ."""
+_FEW_STRINGS = _FEW_VALUES
+"""Of these, strings; more are remembered."""
+_MOST_VALUES = 1 << 39
+"""Strings that are counted there."""
 
 
 def is_endless(edges: Edges) -> bool:
@@ -113,23 +117,23 @@ class Satisfiable:
                 unique = () if error.path in shape.unique else shape.unique
                 shape = replace(shape, contains=kept, unique=unique)
 
-    def _few_values(self, goal: Goal, path: str) -> tuple[tuple[Goal, ...], Goal | None] | None:
-        """Return the values of a goal as goals of a constant each, and the goal of its strings.
+    def _few_values(self, goal: Goal, path: str) -> Distinct | None:
+        """Return the values of a goal as items that must all differ.
 
-        None where others than strings are many, or strings cannot always be made longer.
+        None where others than strings are many.
         """
         found, goals = self._expansion.expand(goal), self._expansion.goals
         if found.objects or found.arrays or found.members:
             return None
-        numbers, strings = found.numbers.finite(_FEW_VALUES), found.strings.finite(_FEW_VALUES)
+        numbers, strings = found.numbers.finite(_FEW_VALUES), found.strings.finite(_FEW_STRINGS)
         if numbers is None:
             return None
-        others = None
-        if strings is None:
-            parts = found.strings.parts()
-            if not all(high < 0 and is_endless(edges) for edges, _, high in parts):
-                return None
-            others = conjunction((goal, goals.of(self._a_string)))
         words = [{"null": None, "true": True, "false": False}[word] for word in sorted(found.words)]
         values = (*words, *numbers, *(strings or ()))
-        return tuple(goals.constant(value, path) for value in values), others
+        constants = tuple(goals.constant(value, path) for value in values)
+        if strings is not None:
+            return Distinct(constants, None, len(constants))
+        # No text comes to as many items as cannot be counted.
+        others = found.strings.count(_MOST_VALUES)
+        most = None if others is None else others + len(constants)
+        return Distinct(constants, conjunction((goal, goals.of(self._a_string))), most)
