@@ -104,7 +104,8 @@ class Tally(Counts):
         """Count a sample; one without a marker is not cut off, whatever its length."""
         before = self.cut
         super().count(sample)
-        if "marker" in sample.diagnostics and sample.diagnostics["marker"] is None:
+        is_whole = sample.finish_reason == FINISH_COMPLETE  # it need not have one
+        if sample.diagnostics.get("marker", "") is None and not is_whole:
             self.unmarked += 1
             self.cut = before
         self.blank += self.cut > before and _is_blank(sample.text or "")

@@ -96,3 +96,12 @@ def test_choices_without_tools_are_refused(cdec: Runner) -> None:
     assert (ran.status, ran.error_code) == (2, "E_USAGE")
     Path("tools.json").write_text("{}")
     assert "the tools are no list" in cdec(*WORDS, "--prompt", "x").stderr
+
+
+def test_a_text_that_need_not_call_is_no_warning(cdec: Runner) -> None:
+    words = (*WORDS, "--tool-style", "hermes", "--tool-choice", "auto", "--max-new-tokens", "9")
+    ran = cdec(*words, "--method", "greedy", "-n", "1", "--prompt", "What is the capital of Italy?")
+    (record,) = ran.records
+    assert (record["marker"], record["finish_reason"]) == (None, "complete")
+    assert (record["text"], record["valid"], record["log_weight"]) == (record["free_text"], True, 0)
+    assert "W_NO_MARKER" not in ran.stderr

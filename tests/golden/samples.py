@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from case import Case, Step, jsonl, words
 
 ASKED = jsonl(
@@ -209,6 +211,73 @@ def record_cases() -> list[Case]:
     return found
 
 
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"enum": ["Paris", "Rome"]}},
+                "required": ["city"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    {"name": "now"},
+]
+USER = {"role": "user", "content": "What is the capital of Italy?"}
+TOLD = [
+    {"id": 1, "messages": [USER], "chat_template_kwargs": {"enable_thinking": False}},
+    {"id": 2, "messages": [USER], "tools": TOOLS, "tool_choice": "now"},
+    {"id": 3, "messages": [USER], "chat_template_kwargs": {"messages": []}},
+    {"id": 4, "prompt": "a text", "tools": TOOLS},
+    {"id": 5, "messages": [USER, {"role": "assistant", "content": None, "tool_calls": [{}]}]},
+]
+
+
+def chat_cases() -> list[Case]:
+    """Return cases of models that think, of chat templates with arguments, of calls of tools."""
+    tools = json.dumps(TOOLS).encode()
+    bodies = [
+        {"messages": [USER], "tools": TOOLS, "tool_choice": "required"},
+        {"messages": [USER], "tools": TOOLS},
+        {"messages": [USER], "tools": TOOLS, "response_format": {"type": "json_object"}},
+        {"messages": [USER], "stop": "a"},
+    ]
+    requests = [
+        {"custom_id": f"q{n}", "method": "POST", "url": "/v1/chat/completions", "body": body}
+        for n, body in enumerate(bodies)
+    ]
+    files = {
+        "p.jsonl": ASKED,
+        "told.jsonl": jsonl(TOLD),
+        "tools.json": tools,
+        "requests.jsonl": jsonl(requests),
+    }
+    lines = {
+        "thinking": "-i p.jsonl -a cities.arrow --thinking 4 --thinking-tags <t> </t> -n 2",
+        "thinking-unknown": "-i p.jsonl -a cities.arrow --thinking off",
+        "template-args": "-i told.jsonl -a cities.arrow --tool-style json "
+        "--template-args {'effort':1}".replace("'", '"'),
+        "tools": "-i p.jsonl --tools tools.json --tool-style json --parallel-calls",
+        "tools-auto": "-i p.jsonl --tools tools.json --tool-style hermes --tool-choice auto "
+        "--max-new-tokens 24",
+        "tools-refused": "-i p.jsonl --tools tools.json -a cities.arrow",
+        "tools-batch": "--openai-batch -i requests.jsonl --allow schema --tool-style json",
+    }
+    return [
+        Case(
+            f"chat-{name}",
+            "sample",
+            (Step(words("sample --method greedy", line)),),
+            files,
+            needs_compiler="tools" in name,
+        )
+        for name, line in lines.items()
+    ]
+
+
 def _template(files: dict[str, bytes]) -> Case:
     argv = words("sample -a cities.arrow --method masked --template t.txt -i q.jsonl")
     return Case("records-template", "sample", (Step(argv),), files)
@@ -266,4 +335,4 @@ def _kept_files(files: dict[str, bytes]) -> list[Case]:
 
 def sample_cases() -> list[Case]:
     """Return all of these cases."""
-    return [*matrix_cases(), *option_cases(), *record_cases()]
+    return [*matrix_cases(), *option_cases(), *record_cases(), *chat_cases()]
