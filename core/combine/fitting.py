@@ -12,6 +12,7 @@ missing, and ``facts.fit`` says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +35,8 @@ from cdec.core.recent import Recent
 from cdec.core.session import DEAD, DONE, FAR, Session, integers
 from cdec.core.tokens.vocabulary import Vocabulary
 
+MOST_TOKENS = (1 << 22) - 1
+"""More than any text has."""
 _KEPT = 64
 """States whose tokens are kept with what they need: a fifth of a MiB for 50,000 tokens."""
 
@@ -56,12 +59,46 @@ def fit(constraint: Constraint, most: int, *, max_steps: int | None = None) -> C
         UsageError: How many tokens texts still need is not known.
     """
     smaller = constraint.within_tokens(most)
-    return FittedConstraint(constraint, most, max_steps) if smaller is None else smaller
+    if smaller is None:
+        smaller = FittedConstraint(constraint, most, _searched(constraint, max_steps))
+    return smaller
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """Distances of a constraint's states from the end of a text, whatever number of tokens it has.
+
+    Attributes:
+        shortest: Tokens of the shortest text.
+        distances: Of the states of ``session``; None where its sessions know them.
+    """
+
+    shortest: int
+    session: Session
+    distances: Distances | None
+
+
+def _searched(constraint: Constraint, max_steps: int | None) -> Searched:
+    session, reach = constraint.session("cpu"), constraint.facts.reach
+    if max_steps is None:
+        max_steps = MOST_STEPS if reach is None else FEW_STEPS
+    ends = np.array(constraint.vocabulary.eos_token_ids, np.int64)
+    found = None if reach == EXACT else distances_of(session, ends, most_steps=max_steps)
+    kind = constraint.facts.kind
+    if found is None and reach is None:
+        raise UsageError(
+            f"how many tokens a text of the {kind} still needs is not known: it has more than "
+            f"{MOST_STATES:,} states, or these allow more than {MOST_STEPS:,} tokens together",
+            hint="leave `fit` out: a text that is cut off has the finish_reason length",
+        )
+    shortest = int((found or session).fewest_tokens(session.start(1))[0])
+    if shortest == FAR:
+        raise EmptySetError(f"the {kind} has no text", hint="Allow some.")
+    return Searched(shortest, session, found)
 
 
 _ONE_TOKEN = 1 << 40
 """Added to a state for each token that is left, where states are small numbers."""
-_MOST_TOKENS = 1 << 22
 _MOST_HELD = 1 << 17
 """States of a session that is shared."""
 _MOST_NOTED = 1 << 24
@@ -108,7 +145,7 @@ class FittedSession(ForwardingSession):
         super().__init__(inner, vocabulary)
         self._most = most
         self._distances = distances or inner
-        is_packed = inner.counts_states and most < _MOST_TOKENS
+        is_packed = inner.counts_states and most <= MOST_TOKENS
         self._pairs: PairTable | PackedPairs = PackedPairs() if is_packed else PairTable()
         # Where pairs are packed: what is needed ahead of inner states, -1 where it was not asked.
         self._needed_ahead = np.empty(0, np.int64)
@@ -265,45 +302,33 @@ class FittedConstraint(WrappedConstraint):
 
     Args:
         inner: Its states are few, or its sessions know ``fewest_tokens``.
-        most, max_steps: As in ``fit``.
+        most: As in ``fit``.
+        searched: What is known of its states.
 
     Raises:
         FitError: Every text has more tokens.
-        EmptySetError: There is no text.
-        UsageError: How many tokens texts still need is not known.
     """
 
-    def __init__(self, inner: Constraint, most: int, max_steps: int | None = None) -> None:
+    def __init__(self, inner: Constraint, most: int, searched: Searched) -> None:
         super().__init__(inner)
-        self.most, self._max_steps = most, max_steps
-        session, reach = inner.session("cpu"), inner.facts.reach
-        if max_steps is None:
-            max_steps = MOST_STEPS if reach is None else FEW_STEPS
-        ends = np.array(inner.vocabulary.eos_token_ids, np.int64)
-        self._distances = (
-            None if reach == EXACT else distances_of(session, ends, most_steps=max_steps)
-        )
-        # Distances are those of one session's states.
-        self._kept = None if self._distances is None else session
+        self.most, self._searched = most, searched
         self._session: FittedSession | None = None
-        if self._distances is None and reach is None:
-            raise UsageError(
-                f"how many tokens a text of the {inner.facts.kind} still needs is not known: it "
-                f"has more than {MOST_STATES:,} states, or these allow more than {MOST_STEPS:,} "
-                "tokens together",
-                hint="leave `fit` out: a text that is cut off has the finish_reason length",
-            )
-        shortest = int((self._distances or session).fewest_tokens(session.start(1))[0])
-        if shortest == FAR:
-            raise EmptySetError(f"the {inner.facts.kind} has no text", hint="Allow some.")
-        if shortest > most:
-            raise FitError.of(inner.facts.kind, most, shortest)
+        if searched.shortest > most:
+            raise FitError.of(inner.facts.kind, most, searched.shortest)
+
+    def within_tokens(self, most: int) -> FittedConstraint:
+        """Return the texts of at most ``most`` tokens; nothing is searched anew.
+
+        Raises:
+            FitError: Every text has more tokens.
+        """
+        return FittedConstraint(self.inner, min(most, self.most), self._searched)
 
     @cached_property
     def facts(self) -> Facts:
         """Facts of the inner constraint; it is walked by tokens, which are counted."""
         inner = self.inner.facts
-        how = inner.reach if self._distances is None else EXACT
+        how = inner.reach if self._searched.distances is None else EXACT
         return self._facts_within(
             is_sound=inner.is_sound or how == EXACT,
             takes_bytes=False,
@@ -320,8 +345,7 @@ class FittedConstraint(WrappedConstraint):
 
     def with_lookahead(self, lookahead: int | None) -> Constraint:
         """Return this constraint with masks that look ``lookahead`` terminals further."""
-        inner = self.inner.with_lookahead(lookahead)
-        return fit(inner, self.most, max_steps=self._max_steps)
+        return fit(self.inner.with_lookahead(lookahead), self.most)
 
     def session(self, device: str = "cpu") -> Session:
         """Return a decoding run on ``cpu`` or a torch device; it runs on the host.
@@ -330,7 +354,8 @@ class FittedConstraint(WrappedConstraint):
         """
         held = self._session
         if held is None or held.statistics()["states"] > _MOST_HELD:
-            inner = self._kept or self.inner.session("cpu")
-            held = FittedSession(inner, self.vocabulary, self.most, self._distances)
+            found = self._searched
+            inner = self.inner.session("cpu") if found.distances is None else found.session
+            held = FittedSession(inner, self.vocabulary, self.most, found.distances)
             self._session = held
         return on_device(held, device)

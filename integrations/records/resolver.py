@@ -162,12 +162,14 @@ class ConstraintResolver:
         Raises:
             UsageError: There is no constraint, or it does not know with how few tokens texts end.
         """
-        from cdec.core.combine.fitting import fit
+        from cdec.core.combine.fitting import MOST_TOKENS, fit
         from cdec.samplers.request import text_limit
 
         inner = _some(constraint, "fit")
+        # What is searched once serves all numbers of tokens.
+        whole = self._adapted.get((inner, None), lambda: fit(inner, MOST_TOKENS))
         most = text_limit(max_new_tokens, inner)
-        return self._adapted.get((inner, most), lambda: fit(inner, most))
+        return self._adapted.get((inner, most), lambda: fit(whole, most))
 
     def _resolved(
         self, record: PromptRecord, *, takes_free: bool

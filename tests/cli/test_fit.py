@@ -11,6 +11,7 @@ import pytest
 
 from cdec.core.artifacts.opened import open_artifact
 from cdec.core.errors import UsageError
+from cdec.integrations.records import RecordSampler
 from cdec.samplers import sample
 from tests.cli.conftest import Runner, jsonl, refused
 
@@ -134,3 +135,17 @@ def test_a_small_regular_expression_is_fitted_exactly(cdec: Runner) -> None:
     for drawn in cdec(*words, stdin=record).records:
         assert (drawn["finish_reason"], drawn["fit"]) == ("complete", "exact")
         assert len(drawn["token_ids"]) <= 5 and drawn["valid"]
+
+
+@pytest.mark.usefixtures("grammar_child")
+def test_records_in_python_are_held_to_their_own_tokens(embedded_model: Any) -> None:
+    records = [
+        {"id": n, "prompt": "As JSON:", "schema": PERSON, "max_tokens": n, "n": 3}
+        for n in (20, 25, 60)
+    ]
+    with RecordSampler(embedded_model, "masked", fit=True) as sampler:
+        drawn = list(sampler.sample(records))
+    assert len(drawn) == 9
+    for record in drawn:
+        assert (record["finish_reason"], record["valid"]) == ("complete", True), record
+        assert len(record["token_ids"]) <= record["id"]

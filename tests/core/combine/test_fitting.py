@@ -14,11 +14,14 @@ from cdec.core.constraint import EXACT, Constraint
 from cdec.core.errors import FitError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.samplers.exact import ExactSampler
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
 from tests.core.grammars.finite_language import FiniteLanguage
+from tests.laws.gtest import g_test
 from tests.laws.sessions import assert_allowed_is, assert_session_laws, random_prefixes
 from tests.laws.worlds import Row, Toy, random_toy, toy_a
+from tests.samplers import enumeration
 
 # --- Sets: longer members are left out, whatever else was done to the set.
 
@@ -152,3 +155,27 @@ def test_denial_comes_before_fitting() -> None:
     assert_members_are(fit(deny(language, [b"ab"]), 1), left, [9, 10])
     with pytest.raises(UsageError, match="number of tokens"):
         deny(fit(language, 2), [b"ab"])
+
+
+# --- The law where masked decoding dies without it.
+
+
+@pytest.mark.parametrize(("seed", "most"), [(8, 2), (132, 3), (163, 2), (202, 2)])
+def test_the_mass_that_a_limit_cuts_off_goes_to_texts_that_end_in_time(
+    seed: int, most: int
+) -> None:
+    toy = random_toy(seed)
+    short = Toy(toy.vocabulary, toy.probabilities, [r for r in toy.members if len(r) <= most])
+    cut, fitted = enumeration.masked(toy, most), enumeration.masked(short, most)
+    assert cut.stuck > 0.3 and fitted.stuck == 0
+    model, rng = toy.model(), np.random.default_rng(seed)
+    for constraint, law in ((toy.constraint, cut), (fit(toy.constraint, most), fitted)):
+        samples = MaskedSampler().draw(model, constraint, [0], n=3000, rng=rng, max_new_tokens=most)
+        rows = [tuple(s.token_ids) if s.finish_reason == "complete" else None for s in samples]
+        assert g_test(rows, law.law) > 1e-4
+        assert (constraint.facts.fit is None) == ("length" in {s.finish_reason for s in samples})
+    # Without a limit the target is another one; fitted, it is that of the short texts.
+    assert enumeration.total_variation(enumeration.target(toy), enumeration.target(short)) > 0.01
+    sampler = ExactSampler(fallback="none")
+    samples = sampler.draw(model, fit(toy.constraint, most), [0], n=3000, rng=rng)
+    assert g_test([tuple(s.token_ids) for s in samples], enumeration.target(short)) > 1e-4

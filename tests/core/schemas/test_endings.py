@@ -124,7 +124,7 @@ def test_every_text_of_a_schema_ends_in_time(name: str) -> None:
         fit(constraint, 0, max_steps=0)
     shortest = found.value.details["shortest"]
     model = TabularModel(lambda _: np.full(VOCABULARY.width, 1 / VOCABULARY.width), VOCABULARY)
-    for most in (shortest, shortest + 1, shortest + 9):
+    for most in (shortest, shortest + 1, shortest + 9, 90):
         fitted = fit(constraint, most, max_steps=0)
         assert fitted.facts.fit == CONSERVATIVE
         assert_session_laws(fitted, [], rng, walks=3, max_states=40)
