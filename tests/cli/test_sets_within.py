@@ -1,0 +1,129 @@
+"""Sets within schemas and grammars on the command line: ``--set``, and records that narrow them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Runner
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"c": {"type": "string", "x-cdec-set": "cities"}},
+    "required": ["c"],
+    "additionalProperties": False,
+}
+GRAMMAR = 'start: "in " CITY "."?\n%declare CITY\n'
+SETS = ("--set", "cities=towns.arrow")
+DRAWN = ("--method", "masked", "--prompt", "x", "--max-new-tokens", "40")
+
+pytestmark = pytest.mark.usefixtures("loaded", "grammar_child")
+
+
+@pytest.fixture(autouse=True)
+def folder(cdec: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile a schema, a grammar and a set of their own."""
+    monkeypatch.setenv("CDEC_CACHE_DIR", str(tmp_path / "cache"))
+    Path("towns.jsonl").write_text(
+        "".join(json.dumps({"text": t, "id": i}) + "\n" for i, t in TOWNS.items())
+    )
+    Path("s.json").write_text(json.dumps(SCHEMA))
+    Path("g.lark").write_text(GRAMMAR)
+    for words in (
+        ("compile-set", "towns.jsonl", "--field", "text", "--id-field", "id"),
+        ("compile-schema", "s.json"),
+        ("compile-grammar", "g.lark"),
+    ):
+        assert cdec(*words).status == 0
+
+
+TOWNS = {"T1": "Oslo", "T2": "Os", "T3": 'A "B"', "T4": "Zürich"}
+
+
+def test_samples_say_which_members_they_hold(cdec: Runner) -> None:
+    done = cdec("sample", "-a", "s.arrow", *SETS, *DRAWN, "-n", "8")
+    assert done.status == 0
+    for record in done.records:
+        (member,) = record["members"]
+        assert record["valid"] and json.loads(record["text"])["c"] == member["text"]
+        assert TOWNS[member["id"]] == member["text"] and member["pointer"] == "/c"
+    done = cdec("sample", "-a", "g.arrow", "--set", "CITY=towns.arrow", *DRAWN, "-n", "4")
+    for record in done.records:
+        (member,) = record["members"]
+        assert record["valid"]
+        assert record["text"][member["start"] : member["end"]] == member["text"]
+
+
+def test_a_source_in_an_artifacts_place_takes_sets(cdec: Runner) -> None:
+    done = cdec("sample", "--schema", "s.json", *SETS, *DRAWN)
+    assert done.status == 0 and done.records[0]["valid"]
+
+
+def test_a_set_that_is_not_given_is_asked_for(cdec: Runner) -> None:
+    done = cdec("sample", "-a", "s.arrow", *DRAWN)
+    assert done.status == 2 and "E_SET_MISSING" in done.stderr
+    assert "--set" in done.stderr
+    assert cdec("check", "s.arrow", stdin=b'{"c": "Oslo"}\n').status == 2
+
+
+@pytest.mark.parametrize("words", ["cities", "=towns.arrow", "towns=towns.arrow"])
+def test_words_that_name_no_set_of_the_schema_are_refused(cdec: Runner, words: str) -> None:
+    assert cdec("check", "s.arrow", "--set", words, stdin=b"{}\n").status == 2
+
+
+def test_what_is_no_set_is_refused(cdec: Runner) -> None:
+    done = cdec("sample", "-a", "s.arrow", "--set", "cities=g.arrow", *DRAWN)
+    assert done.status == 2 and "a grammar is given" in done.stderr
+
+
+def test_checks_name_the_nearest_members(cdec: Runner) -> None:
+    texts = b'{"c": "Osl_"}\n{"c": "Z\\u00fcrich"}\n'
+    wrong, right = cdec("check", "s.arrow", *SETS, stdin=texts).records
+    assert not wrong["valid"]
+    assert wrong["reason"] == "no member of cities begins with 'Osl_'; nearest: 'Oslo', 'Os'"
+    assert right["valid"] and right["members"][0]["id"] == "T4"
+
+
+def records(*chosen: Any) -> bytes:
+    return b"".join(json.dumps({"prompt": "x", **one}).encode() + b"\n" for one in chosen)
+
+
+def test_records_narrow_sets_by_their_names(cdec: Runner) -> None:
+    asked = records(
+        {"candidates": {"cities": ["T4"]}},
+        {"candidates": {"cities": {"deny": ["Oslo", "Os", "Zürich"]}}},
+        {"candidates": {"cities": ["Bergen"]}},
+        {"candidates": {"towns": ["Oslo"]}},
+        {"candidates": {"cities": {"but": ["Oslo"]}}},
+        {"candidates": {"cities": {"deny": [*TOWNS.values()]}}},
+    )
+    done = cdec("sample", "-a", "s.arrow", *SETS, "--method", "masked", stdin=asked)
+    assert done.status == 3
+    first, second, *errors = done.records
+    assert first["members"][0]["id"] == "T4" and second["members"][0]["id"] == "T3"
+    codes = [error["error"]["code"] for error in errors]
+    assert codes == ["E_FIELD", "E_FIELD", "E_FIELD", "E_EMPTY_SET"]
+
+
+def test_records_may_name_the_sets_of_the_run_and_no_others(cdec: Runner) -> None:
+    other = json.loads(json.dumps(SCHEMA).replace("cities", "towns.arrow"))
+    asked = records({"schema": SCHEMA}, {"schema": other}, {"grammar": GRAMMAR})
+    given = (*SETS, "--set", "CITY=towns.arrow", "--method", "masked")
+    done = cdec("sample", *given, stdin=asked)
+    first, second, third = done.records
+    assert first["valid"] and third["valid"] and third["members"][0]["set"] == "CITY"
+    assert second["error"]["code"] == "E_SET_MISSING"
+
+
+def test_another_set_of_the_name_is_no_continuation(cdec: Runner) -> None:
+    words = ("sample", "-a", "s.arrow", *SETS, "--method", "masked", "-o", "out.jsonl")
+    assert cdec(*words, "--prompt", "x").status == 0
+    Path("towns.jsonl").write_text('{"text": "Bergen", "id": "T9"}\n')
+    compiled = ("compile-set", "towns.jsonl", "--field", "text", "--id-field", "id", "--force")
+    assert cdec(*compiled).status == 0
+    again = cdec(*words, "--prompt", "x", "--resume")
+    assert again.status not in (0, 3) and "sets" in again.stderr
+    assert json.loads(Path("out.jsonl").read_text())["members"][0]["id"] in TOWNS
