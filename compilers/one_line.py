@@ -68,13 +68,16 @@ def regex(pattern: Pattern, **options: Any) -> ConstraintSource:
     return _Source("regex", pattern_text(pattern), partial(regex_constraint, pattern, **options))
 
 
-def grammar(source: str | bytes | Path, **options: Any) -> ConstraintSource:
+def grammar(
+    source: str | bytes | Path, *, sets: Mapping[str, Any] | None = None, **options: Any
+) -> ConstraintSource:
     """Return the constraint of a grammar, made for the model that draws.
 
         sample(model, grammar('start: "yes" | "no"'), "Is grass green?")
 
     Args:
         source: The grammar's text, or the path of its file: GBNF where it ends so.
+        sets: Those that it declares, by name, as ``Constraint.with_sets`` takes them.
         options: As ``grammar_constraint`` takes them: ``start``, ``lexer``, ``format``, ...
 
     Returns:
@@ -90,11 +93,16 @@ def grammar(source: str | bytes | Path, **options: Any) -> ConstraintSource:
         if source.suffix in _EBNF_ENDINGS:
             options = {"format": "ebnf"} | options
         source = _read(source)
-    return _Source("grammar", source, partial(grammar_constraint, source, **options))
+    make = partial(_with_sets, partial(grammar_constraint, source, **options), sets or {})
+    return _Source("grammar", source, make)
 
 
 def schema(
-    source: Any, options: SchemaOptions | None = None, *, refs: Refs = ()
+    source: Any,
+    options: SchemaOptions | None = None,
+    *,
+    refs: Refs = (),
+    sets: Mapping[str, Any] | None = None,
 ) -> ConstraintSource:
     """Return the constraint of a JSON Schema or a Python type, made for the model that draws.
 
@@ -110,6 +118,7 @@ def schema(
         options: As ``schema_constraint`` takes them.
         refs: Documents that it may refer to, beside those of the options, by URI, or a folder of
             them, as ``compile_schema`` takes them.
+        sets: Those that ``x-cdec-set`` names, as ``Constraint.with_sets`` takes them.
 
     Returns:
         What ``sample`` takes in the place of a constraint. Cost: as ``schema_constraint``, once a
@@ -127,7 +136,8 @@ def schema(
     options = replace(options, references=(*read, *options.references))
     given = _read(source) if isinstance(source, Path) else source
     said = getattr(source, "__name__", None) or source
-    return _Source("schema", said, partial(schema_constraint, given, options=options))
+    make = partial(schema_constraint, given, options=options)
+    return _Source("schema", said, partial(_with_sets, make, sets or {}))
 
 
 def tools(
@@ -163,6 +173,12 @@ def tools(
     text = definitions if isinstance(definitions, str | bytes) else json.dumps(definitions)
     source = schema_of_tools(text, form=CallForm(is_list=parallel, only=only))
     return _Source("tools", source, partial(schema_constraint, source, options=options))
+
+
+def _with_sets(
+    make: Callable[..., Constraint], sets: Mapping[str, Any], vocabulary: Vocabulary
+) -> Constraint:
+    return make(vocabulary=vocabulary).with_sets(sets)
 
 
 class _Source(ConstraintSource):

@@ -236,6 +236,16 @@ def given_sets(names: Sequence[str], sets: Mapping[str, SpelledSet]) -> list[Spe
     )
 
 
+def holding(constraint: Constraint, sets: Mapping[str, SpelledSet]) -> Constraint:
+    """Return a constraint with those of some sets that it holds within it.
+
+    Raises:
+        SetMissingError: Another one that it holds.
+    """
+    given_sets(constraint.set_names, sets)
+    return constraint.with_sets({name: sets[name] for name in constraint.set_names})
+
+
 def narrowed_sets(
     holder: Constraint, sets: Mapping[str, SpelledSet], narrowed: Sequence[NarrowedSet]
 ) -> dict[str, SpelledSet]:

@@ -366,13 +366,12 @@ class ConstraintResolver:
         Raises:
             SetMissingError: The run gives no set of a name.
         """
-        from cdec.core.sets.spelled import given_sets, spelled
+        from cdec.core.sets.spelled import holding, spelled
 
         for name in constraint.set_names:
             if name in held.sets and name not in self._spelled:
                 self._spelled[name] = spelled(held.sets[name])
-        given_sets(constraint.set_names, self._spelled)
-        return constraint.with_sets({name: self._spelled[name] for name in constraint.set_names})
+        return holding(constraint, self._spelled)
 
     def _own(self, asked: _Asked, make: Callable[[_Asked], Constraint], name: str) -> Constraint:
         """Return what is left of a constraint that a record brings."""

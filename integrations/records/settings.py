@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.tokens.locations import EMBEDDED
@@ -63,7 +64,7 @@ class ConstraintSpecification:
         named: Artifacts by the name that records give in ``constraint``, each a path or URL, or
             verified and read; DEFAULT names the one of records that name none.
         others: Those that all texts must satisfy as well, by the words that name them.
-        sets: Sets that stand within constraints, by name, likewise.
+        sets: Sets that stand within constraints, by name, likewise, or opened.
         denied: Texts never to emit.
         lookahead: Terminals that tokens of grammars may begin beyond their first; None for any
             number.
@@ -135,9 +136,11 @@ class ConstraintSpecification:
                 for name, place in given.items()
             }
 
-        return replace(
-            self, named=files(self.named), others=files(self.others), sets=files(self.sets)
-        )
+        sets = {
+            name: read_artifact(given) if isinstance(given, str | PathLike) else given
+            for name, given in self.sets.items()
+        }
+        return replace(self, named=files(self.named), others=files(self.others), sets=sets)
 
     @property
     def has_artifacts(self) -> bool:

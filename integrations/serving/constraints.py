@@ -20,6 +20,7 @@ from cdec.core.constraint import candidates_of
 from cdec.core.errors import CdecError
 from cdec.core.files.cache import CacheFolder
 from cdec.core.recent import Recent
+from cdec.core.sets.spelled import holding, spelled
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.serving.settings import ConstraintRequest, ServingSettings
 
@@ -54,8 +55,9 @@ class ServedConstraints:
         self.settings = settings
         self.vocabulary = vocabulary
         self._compiling, self._making = threading.Lock(), threading.Lock()
+        self._within = {name: spelled(path) for name, path in settings.sets.items()}
         self._named: dict[str, Constraint] = {
-            name: bind_artifact(read_artifact(path), vocabulary)
+            name: holding(bind_artifact(read_artifact(path), vocabulary), self._within)
             for name, path in settings.artifacts.items()
         }
         limits = settings.limits
@@ -119,7 +121,8 @@ class ServedConstraints:
         if asked.deny or asked.free is not None:
             return self._recent.find(asked)
         if asked.source is not None and self._sources is not None:
-            return self._sources.find(asked.text, self._options[asked.source])
+            found = self._sources.find(asked.text, self._options[asked.source])
+            return None if found is None else self._with_sets(found)
         if asked.artifact is not None:
             is_whole = asked.candidates is None
             return self._named[asked.artifact] if is_whole else self._recent.find(asked)
@@ -140,7 +143,7 @@ class ServedConstraints:
             before = self._made(whole) if found is None else found
             return self._recent.get(asked, lambda: deny(before, denied))
         if asked.source is not None and self._sources is not None:
-            return self._sources.of(asked.text, self._options[asked.source])
+            return self._with_sets(self._sources.of(asked.text, self._options[asked.source]))
         texts = asked.candidates or ()
         if asked.artifact is not None:
             named = self._named[asked.artifact]
@@ -148,6 +151,12 @@ class ServedConstraints:
         if self._sets is None:
             raise KeyError(asked)
         return self._sets.of(texts)
+
+    def _with_sets(self, compiled: Constraint) -> Constraint:
+        """Return what a request brings with the operator's sets that it holds, once for each."""
+        if not compiled.set_names:
+            return compiled
+        return self._recent.get(compiled, lambda: holding(compiled, self._within))
 
 
 def _source_options(settings: ServingSettings) -> dict[str, SourceOptions[Any]]:

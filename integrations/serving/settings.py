@@ -67,6 +67,8 @@ class ServingSettings:
 
     Attributes:
         artifacts: Path by the name that requests give.
+        sets: Path of an artifact by the name of a set that stands within the artifacts, or within
+            what requests bring.
         allow: Of ``SOURCES``, what requests may bring to be compiled.
         tokenizer: Folder, file or name of the served model's; needed where anything is allowed.
         limits: Of each request.
@@ -79,6 +81,7 @@ class ServingSettings:
     tokenizer: str | None = None
     limits: ServingLimits = field(default_factory=ServingLimits)
     schema: Mapping[str, Any] = field(default_factory=dict)
+    sets: Mapping[str, Path] = field(default_factory=dict)
 
     @classmethod
     def of_requests(
@@ -127,7 +130,7 @@ class ServingSettings:
     @classmethod
     def from_file(cls, path: str | Path) -> ServingSettings:
         """Read a TOML file: ``allow``, ``tokenizer``, limits, what ``SchemaOptions`` declares
-        (``whitespace``, ``property_order``, ...), and the table ``artifacts``.
+        (``whitespace``, ``property_order``, ...), and the tables ``artifacts`` and ``sets``.
 
         Paths of artifacts are relative to the file's folder.
 
@@ -152,20 +155,16 @@ class ServingSettings:
     def _of(cls, values: dict[str, Any], path: Path) -> ServingSettings:
         named = {declared.name for declared in fields(ServingLimits)}
         limits = {name: values.pop(name) for name in named & values.keys()}
-        artifacts, allow = values.pop("artifacts", {}), values.pop("allow", [])
+        tables = {name: values.pop(name, {}) for name in ("artifacts", "sets")}
+        allow = values.pop("allow", [])
         tokenizer = values.pop("tokenizer", None)
         choices = _schema_choices()
         schema = {name: values.pop(name) for name in choices.keys() & values.keys()}
         _require_choices(schema, choices, path)
         if values:
-            known = ", ".join(sorted({*named, *choices, "allow", "artifacts", "tokenizer"}))
+            known = ", ".join(sorted({*named, *choices, *tables, "allow", "tokenizer"}))
             raise ConfigError(f"{path}: unknown {sorted(values)}", hint=f"known are {known}")
-        is_table = isinstance(artifacts, dict)
-        if not is_table or not all(isinstance(name, str) for name in artifacts.values()):
-            raise ConfigError(
-                f"{path}: `artifacts` is no table of paths",
-                hint='write [artifacts] and lines such as cities = "cities.arrow"',
-            )
+        paths = {name: _paths(name, table, path) for name, table in tables.items()}
         if not isinstance(allow, list) or not set(map(str, allow)) <= set(SOURCES):
             raise ConfigError(
                 f"{path}: `allow` is {allow!r}", hint=f"list some of {', '.join(SOURCES)}"
@@ -178,12 +177,26 @@ class ServingSettings:
                 hint="name the served model's tokenizer: it is compiled for its tokens",
             )
         return cls(
-            artifacts={name: path.parent / file for name, file in artifacts.items()},
+            **paths,
             allow=frozenset(allow),
             tokenizer=tokenizer,
             limits=ServingLimits(**limits),
             schema=schema,
         )
+
+
+def _paths(name: str, table: object, path: Path) -> dict[str, Path]:
+    """Return the paths of a table, relative to the folder of a file of settings.
+
+    Raises:
+        ConfigError: It is no table of paths.
+    """
+    if not isinstance(table, dict) or not all(isinstance(file, str) for file in table.values()):
+        raise ConfigError(
+            f"{path}: `{name}` is no table of paths",
+            hint=f'write [{name}] and lines such as cities = "cities.arrow"',
+        )
+    return {key: path.parent / file for key, file in table.items()}
 
 
 def _schema_choices() -> dict[str, Any]:

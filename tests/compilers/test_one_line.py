@@ -18,6 +18,7 @@ from cdec.core.errors import EncodingError, InputMissingError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.grammar_cases import byte_vocabulary
+from tests.laws.set_cases import set_of
 
 PUBLIC: Any = cdec
 """As it is at run time."""
@@ -185,3 +186,15 @@ def test_tools_are_calls_of_them() -> None:
         one_line.tools(defined, only="cold")
     with pytest.raises(cdec.core.CdecError, match="is no list of tools"):
         one_line.tools({})
+
+
+def test_sets_stand_within_sources(tmp_path: Path) -> None:
+    vocabulary = Vocabulary([bytes([byte]) for byte in range(128)] + [b""], eos_token_ids=[128])
+    model = TabularModel(lambda prefix: [1 / 129] * 129, vocabulary)
+    names = {"names": set_of("Ann", "Bo")}
+    given = one_line.schema({"type": "string", "x-cdec-set": "names"}, sets=names)
+    for drawn in PUBLIC.sample(model, given, "x", "masked", n=3):
+        assert drawn.value() in ("Ann", "Bo") and drawn.members[0]["text"] == drawn.value()
+    held = one_line.grammar('start: "<" NAME ">"\n%declare NAME\n', sets={"NAME": names["names"]})
+    (drawn,) = PUBLIC.sample(model, held, "x", "masked")
+    assert drawn.text in ("<Ann>", "<Bo>") and drawn.valid

@@ -18,11 +18,13 @@ from cdec.compilers import compile_grammar, compile_set
 from cdec.core import Vocabulary
 from cdec.core.errors import (
     CdecError,
+    ConfigError,
     EmptySetError,
     FieldError,
     InputMissingError,
     LimitError,
     OutputError,
+    SetMissingError,
     TokenizerMismatchError,
 )
 from cdec.core.files.cache import CacheFolder
@@ -353,3 +355,30 @@ def test_a_request_has_free_text_before_its_constraint_or_around_it(
 def test_markers_of_a_request_are_bounded(served: ServedConstraints) -> None:
     with pytest.raises(LimitError, match="the limit is 4096"):
         served.read({"artifact": "cities", "after": ["x" * 5000]})
+
+
+def test_sets_of_the_operator_stand_within_constraints(
+    folder: Path, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    grammar = 'start: "in " CITY\n%declare CITY\n'
+    compile_grammar(grammar, vocabulary, tmp_path / "within.arrow")
+    artifacts, sets = {"within": tmp_path / "within.arrow"}, {"CITY": folder / "cities.arrow"}
+    with pytest.raises(SetMissingError):
+        ServedConstraints(settings_of(folder, artifacts=artifacts))
+    served = ServedConstraints(settings_of(folder, artifacts=artifacts, sets=sets))
+    for asked in ({"artifact": "within"}, {"grammar": grammar}):
+        constraint = served.read(asked)
+        assert constraint.accepts(b"in Paris") is True and served.read(asked) is constraint
+        assert constraint.accepts(b"in Prague") is False
+    with pytest.raises(SetMissingError, match="'TOWN'"):
+        served.read({"grammar": grammar.replace("CITY", "TOWN")})
+    served.close()
+
+
+def test_settings_name_sets(tmp_path: Path) -> None:
+    file = tmp_path / "serving.toml"
+    file.write_text('[sets]\nCITY = "cities.arrow"\n')
+    assert ServingSettings.from_file(file).sets == {"CITY": tmp_path / "cities.arrow"}
+    file.write_text("[sets]\nCITY = 1\n")
+    with pytest.raises(ConfigError, match="`sets` is no table of paths"):
+        ServingSettings.from_file(file)
