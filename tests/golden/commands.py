@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from case import Case, Step, Words, jsonl, words
@@ -208,6 +209,27 @@ CHECKS: dict[str, tuple[str, bytes]] = {
 INSPECTS = ("cities", "fixed", "word", "shape", "json", "ambiguous")
 
 
+def sets_within_case() -> Case:
+    """Return the case of a set within a schema and a grammar."""
+    city = {"type": "string", "x-cdec-set": "cities"}
+    schema = {"type": "object", "properties": {"c": city}, "required": ["c"]}
+    given = "--set cities=cities.arrow"
+    record = b'{"prompt": "A:", "candidates": {"cities": ["Paris", "Rome"]}}\n'
+    steps = (
+        Step(words("compile-schema within.json -o s.arrow")),
+        Step(words(f"check s.arrow {given}"), b'{"c": "Paris"}\n{"c": "Pari_"}\n{"c": "Rome"}\n'),
+        Step(words(f"sample -a s.arrow {given} --method masked -n 2"), record),
+        Step(words("sample -a s.arrow --method masked"), record),
+        Step(words("compile-grammar within.lark -o g.arrow")),
+        Step(words("check g.arrow --set CITY=cities.arrow"), b"in Paris\nin Parma\n"),
+    )
+    files = {
+        "within.json": json.dumps(schema | {"additionalProperties": False}).encode(),
+        "within.lark": b'start: "in " CITY\n%declare CITY\n',
+    }
+    return Case("check-sets-within", "check", steps, files)
+
+
 def check_cases() -> list[Case]:
     """Return cases of ``check`` and ``inspect``."""
     found = [
@@ -218,6 +240,7 @@ def check_cases() -> list[Case]:
         lines = ("", "--json", "--tree", "--tree --depth 2 --width 3", "--tree --state 1")
         steps = tuple(Step(words(f"inspect {name}.arrow", line)) for line in lines)
         found.append(Case(f"inspect-{name}", "inspect", steps))
+    found.append(sets_within_case())
     wrong = ("inspect .", "inspect none.arrow", "inspect x.txt", "inspect cities.arrow --depth 0")
     steps = tuple(Step(words(line)) for line in wrong)
     return [*found, Case("inspect-wrong", "inspect", steps, {"x.txt": b"hello" * 99})]
