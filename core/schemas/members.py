@@ -6,13 +6,51 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from cdec.core.errors import UsageError
 from cdec.core.schemas.levels import Level, Phase, string_end
+from cdec.core.schemas.program import SchemaArrays
 from cdec.core.schemas.session import SchemaSession
 from cdec.core.session import DEAD
 from cdec.core.sets.spelled import SpelledSet, character_end, member_record, refused_member
 
 _PART = 1
 """Column of an alternative: which string it is."""
+
+
+def with_capacities(arrays: SchemaArrays, sets: Sequence[SpelledSet]) -> SchemaArrays:
+    """Return a program whose arrays of members that must differ have no more items than there are.
+
+    Raises:
+        UsageError: One must have more.
+    """
+    most = arrays.array_max.copy()
+    for array in np.flatnonzero(arrays.array_distinct).tolist():
+        numbers = _sets_of_items(arrays, array)
+        if not numbers:
+            continue
+        constants = int(np.diff(arrays.array_counter_offsets[array : array + 2])[0])
+        capacity = constants + sum(sets[number].n_texts for number in numbers)
+        if arrays.array_min[array] > capacity:
+            raise UsageError(
+                f"an array has {int(arrays.array_min[array]):,} items at least that all differ, "
+                f"and the set that they are of leaves {capacity:,}",
+                hint="give a larger set, or lower minItems",
+            )
+        most[array] = capacity if most[array] < 0 else min(most[array], capacity)
+    return arrays._replace(array_max=most)
+
+
+def _sets_of_items(arrays: SchemaArrays, array: int) -> set[int]:
+    """Return the numbers of the sets whose members are items of an array."""
+    first, last = arrays.array_position_offsets[array : array + 2].tolist()
+    begin, end = arrays.position_choice_offsets[[first, last]].tolist()
+    found: set[int] = set()
+    for value in arrays.choice_value[begin:end].tolist():
+        strings = slice(*arrays.string_offsets[value : value + 2].tolist())
+        found.update(-1 - start for start in arrays.string_start[strings].tolist() if start < 0)
+    return found
 
 
 def strings_of(text: bytes) -> Iterator[tuple[str, int, int]]:

@@ -17,7 +17,12 @@ from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.schemas.json_tokens import json_tokens
 from cdec.core.schemas.levels import text_refusal
-from cdec.core.schemas.members import members_of, refused_string, strings_of
+from cdec.core.schemas.members import (
+    members_of,
+    refused_string,
+    strings_of,
+    with_capacities,
+)
 from cdec.core.schemas.other_forms import form_refusal, range_reason, spelling_refusal
 from cdec.core.schemas.program import COLUMNS, OWN_STYLE, USUAL_ESCAPES, SchemaArrays, arrays_from
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape, set_names
@@ -163,7 +168,8 @@ class SchemaConstraint(StoredConstraint):
             few = bool(self.arrays.indent[0] & USUAL_ESCAPES)
             tokens = json_tokens(self.vocabulary, few_escapes=few)
             views = [one.view() for one in sets]
-            self._engine = Engine(self.arrays, tokens, ends, self.memo_bytes, views)
+            arrays = with_capacities(self.arrays, sets) if sets else self.arrays
+            self._engine = Engine(arrays, tokens, ends, self.memo_bytes, views)
         return SchemaSession(self._engine, ends, self.vocabulary.width)
 
     @cached_property

@@ -120,10 +120,12 @@ class Satisfiable:
     def _few_values(self, goal: Goal, path: str) -> Distinct | None:
         """Return the values of a goal as items that must all differ.
 
-        None where others than strings are many.
+        None where others than strings are many, or strings stand beside a set, which could hold
+        them. How many members a set has is known where it is given.
         """
         found, goals = self._expansion.expand(goal), self._expansion.goals
-        if found.objects or found.arrays or found.members:
+        are_mixed = found.members and (len(found.members) > 1 or not found.strings.is_empty)
+        if found.objects or found.arrays or are_mixed:
             return None
         numbers, strings = found.numbers.finite(_FEW_VALUES), found.strings.finite(_FEW_STRINGS)
         if numbers is None:
@@ -131,9 +133,12 @@ class Satisfiable:
         words = [{"null": None, "true": True, "false": False}[word] for word in sorted(found.words)]
         values = (*words, *numbers, *(strings or ()))
         constants = tuple(goals.constant(value, path) for value in values)
+        some_strings = conjunction((goal, goals.of(self._a_string)))
+        if found.members:
+            return Distinct(constants, some_strings, None)
         if strings is not None:
             return Distinct(constants, None, len(constants))
         # No text comes to as many items as cannot be counted.
         others = found.strings.count(_MOST_VALUES)
         most = None if others is None else others + len(constants)
-        return Distinct(constants, conjunction((goal, goals.of(self._a_string))), most)
+        return Distinct(constants, some_strings, most)
