@@ -183,6 +183,8 @@ class Block:
     def goal(self, name: str) -> Goal:
         """Return the goal of a property."""
         by_name: dict[str, Goal] = self.__dict__["_by_name"]
+        if not self.patterns:
+            return by_name.get(name, self.rest)
         found = [by_name[name]] if name in by_name else []
         found += [goal for strings, goal in self.patterns if name in strings]
         return conjunction(found) if found else self.rest
@@ -233,7 +235,8 @@ class ObjectShape:
         known: dict[str, Goal] = self.__dict__["_goals"]
         found = known.get(name)
         if found is None:
-            found = known[name] = conjunction(block.goal(name) for block in self.blocks)
+            goals = [goal for block in self.blocks if (goal := block.goal(name))]
+            found = known[name] = conjunction(goals) if len(goals) > 1 else (goals or [TRUE])[0]
         return found
 
     @property
