@@ -239,21 +239,10 @@ TOLD = [
 def chat_cases() -> list[Case]:
     """Return cases of models that think, of chat templates with arguments, of calls of tools."""
     tools = json.dumps(TOOLS).encode()
-    bodies = [
-        {"messages": [USER], "tools": TOOLS, "tool_choice": "required"},
-        {"messages": [USER], "tools": TOOLS},
-        {"messages": [USER], "tools": TOOLS, "response_format": {"type": "json_object"}},
-        {"messages": [USER], "stop": "a"},
-    ]
-    requests = [
-        {"custom_id": f"q{n}", "method": "POST", "url": "/v1/chat/completions", "body": body}
-        for n, body in enumerate(bodies)
-    ]
     files = {
         "p.jsonl": ASKED,
         "told.jsonl": jsonl(TOLD),
         "tools.json": tools,
-        "requests.jsonl": jsonl(requests),
     }
     lines = {
         "thinking": "-i p.jsonl -a cities.arrow --thinking 4 --thinking-tags <t> </t> -n 2",
@@ -264,7 +253,6 @@ def chat_cases() -> list[Case]:
         "tools-auto": "-i p.jsonl --tools tools.json --tool-style hermes --tool-choice auto "
         "--max-new-tokens 24",
         "tools-refused": "-i p.jsonl --tools tools.json -a cities.arrow",
-        "tools-batch": "--openai-batch -i requests.jsonl --allow schema --tool-style json",
     }
     return [
         Case(
