@@ -107,6 +107,7 @@ class ConstraintResolver:
         self._sets = SetCache(vocabulary, kept, name="field 'candidates'")
         self._recent: Recent[Constraint] = Recent(sources.limits.count)
         self._adapted: Recent[Constraint] = Recent(_ADAPTED)
+        self._unfit: Recent[UsageError] = Recent(_ADAPTED)
         self._begun: Recent[BegunConstraint] = Recent(_ADAPTED)
         self._tokens: SortedTokens | None = None
         self._thinking: ModelThinking | None = None
@@ -166,8 +167,14 @@ class ConstraintResolver:
         from cdec.samplers.request import text_limit
 
         inner = _some(constraint, "fit")
-        # What is searched once serves all numbers of tokens.
-        whole = self._adapted.get((inner, None), lambda: fit(inner, MOST_TOKENS))
+        if (known := self._unfit.find(inner)) is not None:
+            raise known
+        try:
+            # What is searched once serves all numbers of tokens.
+            whole = self._adapted.get((inner, None), lambda: fit(inner, MOST_TOKENS))
+        except UsageError as error:
+            self._unfit.put(inner, error)
+            raise
         most = text_limit(max_new_tokens, inner)
         return self._adapted.get((inner, most), lambda: fit(whole, most))
 
@@ -356,7 +363,8 @@ class ConstraintResolver:
         text, options, narrowed = source
         compiled = self._sources.of(text, options)
         if not compiled.set_names:
-            return compiled.narrowed(narrowed)
+            # Records that ask for the same share a constraint.
+            return compiled.narrowed(narrowed) if narrowed else compiled
         whole = self._recent.get(compiled, lambda: self._with_sets(compiled, self._held))
         return self._recent.get(("sets", source), lambda: whole.narrowed(narrowed))
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cdec.core.artifacts.opened import open_artifact
+from cdec.core.combine import fitting
 from cdec.core.errors import UsageError
 from cdec.integrations.records import RecordSampler
 from cdec.samplers import sample
@@ -149,3 +150,16 @@ def test_records_in_python_are_held_to_their_own_tokens(embedded_model: Any) -> 
     for record in drawn:
         assert (record["finish_reason"], record["valid"]) == ("complete", True), record
         assert len(record["token_ids"]) <= record["id"]
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_a_grammar_that_nests_without_end_is_searched_once_and_refused(
+    cdec: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+    monkeypatch.setattr(fitting, "distances_of", lambda *_, **__: searched.append(1))
+    nested = 'start: "(" start ")" | "a"'
+    records = jsonl(*({"id": n, "prompt": "x", "grammar": nested} for n in range(5)))
+    result = cdec("sample", "--method", "masked", "--fit", stdin=records)
+    assert {record["error"]["code"] for record in result.records} == {"E_USAGE"}
+    assert (len(result.records), len(searched)) == (5, 1)

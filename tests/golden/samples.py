@@ -138,6 +138,10 @@ OPTIONS: dict[str, str] = {
     "cdsl-speculative": "--method cdsl --reward coverage --verify speculative -n 3",
     "cdsl-discard": "-a word.arrow --method cdsl --reward regex:e --on-reject discard "
     "--reward-threshold 0.9",
+    "fit": "-a cities.arrow --method masked --fit --max-new-tokens 4 -n 4",
+    "fit-too-short": "-a cities.arrow --method masked --fit --max-new-tokens 1",
+    "fit-word": "-a word.arrow --method masked --fit --max-new-tokens 2 -n 4",
+    "fit-nested": "-a json.arrow --method masked --fit",
     "heal": "-a word.arrow --method masked --heal -n 4 --prompt Par",
     "heal-greedy": "-a word.arrow --method greedy --heal --prompt Lon",
     "heal-set": "-a cities.arrow --method masked --heal",
