@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote, urldefrag, urljoin
+from urllib.parse import unquote, urljoin
 
 from cdec.compilers.schemas.drafts import check_keyword, counting, draft_of
 from cdec.compilers.schemas.options import SchemaLimits
@@ -103,8 +103,9 @@ class Document:
         self.root = self._add(value, "", self.draft)
         # What a dynamic reference leads to depends on all anchors there are.
         while self._met:
-            schema, reference = self._met.pop()
-            self._resource(urldefrag(_joined(schema.base, reference))[0], schema)
+            schema, keyword = self._met.pop()
+            target, _ = _target(schema, schema.keywords[keyword], keyword)
+            self._resource(target, schema)
 
     def resolve(self, schema: Schema, reference: str, keyword: str) -> Schema:
         """Return what a reference leads to.
@@ -113,7 +114,7 @@ class Document:
             SchemaRefError: Nothing in this document, or another document.
         """
         path = f"{schema.path}/{keyword}"
-        target, fragment = urldefrag(_joined(schema.base, reference))
+        target, fragment = _target(schema, reference, keyword)
         resource = self._resource(target, schema)
         if resource is None:
             raise SchemaRefError(
@@ -136,7 +137,7 @@ class Document:
 
     def is_dynamic(self, schema: Schema, reference: str) -> bool:
         """Say whether what a ``$dynamicRef`` leads to depends on how its place was reached."""
-        anchor = urldefrag(reference)[1]
+        anchor = reference.partition("#")[2]
         anchored = self._dynamic.get(anchor, ())
         return len(anchored) > 1 and (anchor == "" or self._anchored(anchor) is None)
 
@@ -288,9 +289,10 @@ class Document:
 
     def _name(self, schema: Schema, keywords: Mapping[str, Any]) -> None:
         """Note the URI and the anchors of a subschema."""
-        own = keywords.get("id" if schema.draft <= 4 else "$id")
+        keyword = "id" if schema.draft <= 4 else "$id"
+        own = keywords.get(keyword)
         if isinstance(own, str):
-            uri, fragment = urldefrag(_joined(schema.base, own))
+            uri, fragment = _target(schema, own, keyword)
             if fragment and schema.draft <= 7 and own.startswith("#"):
                 self._anchors.setdefault((schema.base, fragment), schema)
             elif uri != schema.base or not schema.path:
@@ -310,7 +312,7 @@ class Document:
         for keyword in ("$ref", "$dynamicRef"):
             reference = keywords.get(keyword)
             if isinstance(reference, str) and not reference.startswith("#"):
-                self._met.append((schema, reference))
+                self._met.append((schema, keyword))
 
 
 def _subschemas(keyword: str, given: Any) -> Iterator[tuple[str | int, Any]]:
@@ -342,9 +344,24 @@ def _along(schema: Schema, step: str, following: str | None) -> tuple[Schema, in
     return None
 
 
-def _joined(base: str, reference: str) -> str:
-    """Return a URI relative to another; urljoin does not do so for ``urn:``."""
-    return base + reference if reference.startswith("#") else urljoin(base, reference)
+def _target(schema: Schema, reference: str, keyword: str) -> tuple[str, str]:
+    """Return the URI that a schema says, relative to its base, and its fragment.
+
+    Raises:
+        SchemaInvalidError: It is none.
+    """
+    uri, _, fragment = reference.partition("#")
+    if not uri:
+        return schema.base, fragment
+    try:
+        return urljoin(schema.base, uri), fragment
+    except ValueError:
+        path = f"{schema.path}/{keyword}"
+        raise SchemaInvalidError(
+            f"{path} is {reference[:80]!r}, which is no URI",
+            hint="correct the schema there",
+            path=path,
+        ) from None
 
 
 def _escaped(step: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import NamedTuple
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import unquote, urlsplit
 
 _REFERENCE = re.compile(r'"\$(?:r|dynamicR|recursiveR)ef"\s*:\s*("(?:[^"\\]|\\.)*")')
 _ANYWHERE = ("", ".", "..")
@@ -85,7 +85,10 @@ class References:
         waiting = [text]
         while waiting and len(found) < len(self.given):
             read = waiting.pop()
-            names = {_last_step(json.loads(match)) for match in _REFERENCE.findall(read)}
+            try:
+                names = {_last_step(json.loads(match)) for match in _REFERENCE.findall(read)}
+            except ValueError:
+                return self.given  # no JSON, which whoever compiles it says
             if "\\u0024" in read or not names.isdisjoint(_ANYWHERE):
                 return self.given
             for one in (one for name in names for one in by_name.get(name, ())):
@@ -97,7 +100,7 @@ class References:
 
 def without_fragment(uri: str) -> str:
     """Return a URI as documents are found by."""
-    return urldefrag(uri)[0]
+    return uri.partition("#")[0]
 
 
 def to_json(references: Sequence[Reference]) -> str:

@@ -256,6 +256,27 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
             references_of(refs, limits)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"$ref": "\\q"}',
+        '{"$ref": "a\tb"}',
+        '{"$ref": "\\ud800"}',
+        '{"$ref": "http://[x#a"}',
+        '{"$id": "http://[x", "$ref": "y#b"}',
+        '{"$id": "http://[x#a", "items": {"$ref": "y"}}',
+        '{"$id": "http://x/", "$ref": "//[#b"}',
+        '{"$ref": "http://x:99999999/a"}',
+        '{"$ref": "%ZZ%00"}',
+    ],
+)
+def test_texts_that_are_no_references_are_errors(text: str) -> None:
+    for refs in ({}, {"a": {"$id": "http://[z#q"}, "b": True}, {"http://[x": {}}):
+        options = SchemaOptions(references=references_of(refs)).for_text(text)
+        with pytest.raises(CdecError):
+            schema_constraint(text, byte_vocabulary(), options)
+
+
 # --- What an artifact keeps.
 
 
