@@ -164,11 +164,12 @@ def overview(path: str, written: float, described: Described) -> Rows:
 def _next_commands(path: str, described: Described) -> list[str]:
     """Return what to type next: a draw with the model that it was compiled for, a check, more."""
     model = [] if _model(described) == _EMBEDDED else ["-m", _model(described)]
-    sample = shlex.join(["cdec", "sample", "-a", path, *model])
+    sets = [word for name in described.get("sets", ()) for word in ("--set", f"{name}=ARTIFACT")]
+    sample = shlex.join(["cdec", "sample", "-a", path, *model, *sets])
     inspect = shlex.join(["cdec", "inspect", path])
     return [
         f'{sample} --prompt "TEXT"',
-        shlex.join(["cdec", "check", path, "-i", "TEXTS"]),
+        shlex.join(["cdec", "check", path, *sets, "-i", "TEXTS"]),
         f"{inspect} --all  # hashes, sizes, columns; or --tree, --json",
     ]
 

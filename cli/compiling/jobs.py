@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shlex
 from abc import ABC, abstractmethod
@@ -206,6 +207,8 @@ def load_named(options: CompileOptions, run: Run) -> Vocabulary:
 
 def _tell_next(job: Job) -> None:
     """Say what to type next, with the model that the artifact was compiled for."""
+    from cdec.core.artifacts.read import peek_metadata
+
     options = job.options
     model = options.model
     if model is None and options.tokenizer is not None:
@@ -214,6 +217,8 @@ def _tell_next(job: Job) -> None:
     words = ["cdec", "sample", "-a", str(job.output)]
     words += [] if model is None else ["-m", model]
     words += [] if options.revision is None else ["--revision", options.revision]
+    sets = json.loads(peek_metadata(job.output).get("cdec.sets", "[]"))
+    words += [word for name in sets for word in ("--set", f"{name}=ARTIFACT")]
     job.run.console.note(f"next: {shlex.join([*words, '--prompt', job.command.prompt])}")
 
 

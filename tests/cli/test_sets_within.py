@@ -57,6 +57,12 @@ def test_samples_say_which_members_they_hold(cdec: Runner) -> None:
         assert record["text"][member["start"] : member["end"]] == member["text"]
 
 
+def test_commands_to_type_next_give_the_sets(cdec: Runner) -> None:
+    done = cdec("compile-schema", "s.json", "--force")
+    assert "next: cdec sample -a s.arrow --set cities=ARTIFACT --prompt" in done.stderr
+    assert "check s.arrow --set cities=ARTIFACT -i" in cdec("inspect", "s.arrow").stdout.decode()
+
+
 def test_a_source_in_an_artifacts_place_takes_sets(cdec: Runner) -> None:
     done = cdec("sample", "--schema", "s.json", *SETS, *DRAWN)
     assert done.status == 0 and done.records[0]["valid"]
