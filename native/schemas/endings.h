@@ -6,6 +6,7 @@
 // with how few the text may end.
 #pragma once
 
+#include <bitset>
 #include <unordered_map>
 
 #include "states.h"
@@ -328,13 +329,16 @@ class Endings {
   }
 
   // The first byte with which a member of a set goes on: that is content as it is, or escaped.
+  // Where members must differ, some bytes may lead to none that is left.
   int32_t member_byte(int32_t state) {
-    int32_t least = INT32_MAX;
+    std::bitset<256> bytes;
     for (const Item& item : followed(states_[state].frame))
       p.sets.each_byte(item.place, [&](int32_t byte) {
-        if (byte >= 0x20 && byte != '"' && byte != '\\') least = std::min(least, byte);
+        if (byte >= 0x20 && byte != '"' && byte != '\\') bytes.set(byte);
       });
-    return least < 256 ? least : '\\';
+    for (int32_t byte = 0; byte < 256; ++byte)
+      if (bytes[byte] && states_.step(state, byte) >= 0) return byte;
+    return '\\';
   }
 
   int32_t string_byte(int32_t state) {

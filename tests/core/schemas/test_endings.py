@@ -175,3 +175,16 @@ def test_members_of_sets_within_a_schema_end_in_time() -> None:
         fit(constraint, 0, max_steps=0)
     fitted = fit(constraint, found.value.details["shortest"] + 4, max_steps=0)
     assert_session_laws(fitted, [], rng, walks=6, max_states=60)
+
+
+@pytest.mark.parametrize("least", [0, 4])
+def test_members_that_must_differ_are_chosen_among_those_left(least: int) -> None:
+    rng = np.random.default_rng(17)
+    schema = {"type": "array", "items": {"type": "string", "x-cdec-set": "cities"}}
+    distinct = json.dumps(schema | {"uniqueItems": True, "minItems": least})
+    cities = set_of("Paris", "Par", "Paris 2", "Oslo", "Z\u00fc")
+    constraint = schema_constraint(distinct, VOCABULARY).with_sets({"cities": cities})
+    session = constraint.session()
+    states = states_after(session, sorted(random_prefixes(session, rng, 15, 40)))
+    assert (session.fewest_tokens(states[states >= 0]) < FAR).all()
+    assert_ends_are_near(session, states[-60:], VOCABULARY)
