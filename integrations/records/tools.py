@@ -191,6 +191,8 @@ class HeldCalls:
         """Return what a text has beside calls and thinking."""
         said: Mapping[str, Any] = sample.diagnostics
         text, at = sample.text or "", len(str(said.get("thinking") or ""))
+        if said.get("thinking", "") is None:  # it did not come to an end
+            return ""
         if self.free is None:
             return "" if sample.finish_reason == FINISH_COMPLETE else text
         if self.free.between is None:

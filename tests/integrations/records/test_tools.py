@@ -177,3 +177,11 @@ def test_calls_that_nothing_tells_from_text_are_required(style: str) -> None:
 def test_what_are_no_tools_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="the tools are no"):
         assert ToolCalls(text).listed
+
+
+def test_thinking_that_does_not_end_is_no_content(models: dict[str, Any]) -> None:
+    tools = ToolCalls(DEFINED, "auto", parallel=True)
+    on = {"thinking": "on", "thinking_tags": ("A", "never ends"), "tools": tools}
+    (cut,), held = drawn(models["hermes"], n=1, **on)
+    assert (cut.finish_reason, cut.thinking, held.content(cut)) == ("length", None, "")
+    assert cut.text
