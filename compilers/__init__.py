@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cdec.compilers.one_line import grammar as grammar
     from cdec.compilers.one_line import regex as regex
     from cdec.compilers.one_line import schema as schema
+    from cdec.compilers.one_line import spans as spans
     from cdec.compilers.one_line import tools as tools
     from cdec.compilers.schemas.compile import compile_schema as compile_schema
     from cdec.compilers.schemas.opened import schema_constraint as schema_constraint
@@ -69,6 +70,7 @@ __all__ = [
     "schema",
     "schema_constraint",
     "set_constraint",
+    "spans",
     "tools",
     "typed",
     "verify_artifact",
@@ -97,6 +99,7 @@ __getattr__ = exports(
         "grammar": "one_line",
         "regex": "one_line",
         "schema": "one_line",
+        "spans": "one_line",
         "tools": "one_line",
         "compile_schema": "schemas.compile",
         "schema_constraint": "schemas.opened",

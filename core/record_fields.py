@@ -159,6 +159,13 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         (SAMPLE, SCORE, CHECK),
     ),
     RecordField(
+        "span",
+        "object",
+        "Of pieces of a document: where the text stands first, its `offset` and `length` in "
+        "characters, and at how many `places` it does.",
+        (SAMPLE, SCORE, CHECK),
+    ),
+    RecordField(
         "unenforced",
         "objects",
         "JSON Schemas compiled with `lenient`: what masks leave open: the `path` of a keyword, the "

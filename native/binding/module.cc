@@ -13,6 +13,10 @@ FIELDS(trie, cdec_trie, &cdec_trie::token, &cdec_trie::link, &cdec_trie::degree,
        &cdec_trie::row_count, &cdec_trie::tokens, &cdec_trie::row_offsets, &cdec_trie::dense_nodes,
        &cdec_trie::dense_masks, &cdec_trie::end_ids, &cdec_trie::kept, &cdec_trie::kept_rank,
        &cdec_trie::hot_masks, &cdec_trie::hot_ready, &cdec_trie::width, &cdec_trie::ends_itself)
+FIELDS(spans, cdec_spans, &cdec_spans::data, &cdec_spans::begin, &cdec_spans::length,
+       &cdec_spans::shared, &cdec_spans::least, &cdec_spans::near_shared, &cdec_spans::far_shared,
+       &cdec_spans::ends, &cdec_spans::is_ordinary, &cdec_spans::flat, &cdec_spans::byte_offsets,
+       &cdec_spans::end_ids, &cdec_spans::root, &cdec_spans::width)
 FIELDS(nodes, cdec_nodes, &cdec_nodes::token, &cdec_nodes::link, &cdec_nodes::degree,
        &cdec_nodes::first_row, &cdec_nodes::row_count)
 FIELDS(known, cdec_known, &cdec_known::scores, &cdec_known::log_normalizer, &cdec_known::rows)
@@ -182,6 +186,7 @@ OBJECT(grammar_session)
 static PyMethodDef table[] = {
     STRUCT(trie),
     STRUCT(token_trie),
+    STRUCT(spans),
     ROW(trie_advance, "trie states:n token_ids:n out:n"),
     ROW(trie_check, "trie states:n token_ids:n,m out:n,m"),
     ROW(trie_complete, "trie states:n out:n"),
@@ -192,6 +197,13 @@ static PyMethodDef table[] = {
     ROW(completions_fold, "trie scores:v ends:v best:n choice:n"),
     ROW(completions_totals, "trie scores:v ends:v best:k states:n out:n"),
     ROW(completions_paths, "trie choice:k states:n out:n,m"),
+    ROW(spans_sort, "data:d until:d begin:n length:n shared:n"),
+    ROW(spans_advance, "spans states:n token_ids:n out:n"),
+    ROW(spans_check, "spans states:n token_ids:n,m out:n,m"),
+    ROW(spans_complete, "spans states:n out:n"),
+    ROW(spans_fill_mask, "spans trie deepest states:n mask:n,w"),
+    ROW(spans_advance_bytes, "spans states:n flat:b offsets:n+1 out:n"),
+    ROW(spans_rows, "spans state range:r"),
     ROW(common_prefixes, "tokens:t row_offsets:r+1 shared:r"),
     ROW(count_nodes, "shared:r"),
     ROW(fill_nodes, "tokens:t row_offsets:r+1 shared:r nodes"),

@@ -147,6 +147,57 @@ CDEC_API int64_t cdec_completions_totals(const cdec_trie *trie, cdec_f64 scores,
 CDEC_API int64_t cdec_completions_paths(const cdec_trie *trie, cdec_i64 choice, cdec_i64 states,
                                         cdec_i64_rows_out out);
 
+/* A trie of tokens, as cdec_byte_trie_fill writes it, N nodes in pre-order, with its ids. */
+typedef struct cdec_token_trie {
+  cdec_u8 node_byte;      /* [N] */
+  cdec_i32 depth;         /* [N] from 1 */
+  cdec_i32 skip;          /* [N] the first node behind the subtree */
+  cdec_i32 token_offsets; /* [N + 1] */
+  cdec_i32 token_ids;
+} cdec_token_trie;
+
+/* ---- sets: pieces of a document ------------------------------------------------------------------
+ *
+ * A row is what follows a place where a piece may begin, cut where the longest one ends; rows are
+ * sorted. States: depth << 31 | the first row that begins with the bytes so far. Made by cdec itself:
+ * the caller has checked the arrays. N rows, D bytes, V tokens. */
+typedef struct cdec_spans {
+  cdec_u8 data;          /* [D] the document */
+  cdec_i32 begin;        /* [N] where the row begins */
+  cdec_i32 length;       /* [N] its bytes, at least 1 */
+  cdec_i32 shared;       /* [N] bytes shared with the row before */
+  cdec_i32 least;        /* [N] the first place where a piece from here may end */
+  cdec_i32 near_shared;  /* [ceil(N / 64)] the least of `shared` of 64 rows */
+  cdec_i32 far_shared;   /* [ceil(N / 4096)] of 4096 */
+  cdec_bool ends;        /* [D + 1] whether a piece may end before a byte */
+  cdec_bool is_ordinary; /* [V] */
+  cdec_u8 flat;
+  cdec_i64 byte_offsets; /* [V + 1] the bytes of each token in `flat` */
+  cdec_i64 end_ids;      /* sorted */
+  cdec_u32_rows root;    /* [1, words] the mask of state 0; no row where it is not known yet */
+  int64_t width;
+} cdec_spans;
+
+/* Sort the rows of a document: `until` [d] says where a piece that begins at a byte ends at the
+ * farthest, or that none does (-1). Writes the first arrays of cdec_spans, as long as there are rows;
+ * returns how many. O(D log D), O(D) where rows are not cut. */
+CDEC_API int64_t cdec_spans_sort(cdec_u8 data, cdec_i32 until, cdec_i32_out begin,
+                                 cdec_i32_out length, cdec_i32_out shared);
+/* As of cdec_trie. A byte costs O(log N), one of a run of one row O(1). */
+CDEC_API int64_t cdec_spans_advance(const cdec_spans *spans, cdec_i64 states, cdec_i64 token_ids,
+                                    cdec_i64_out out);
+CDEC_API int64_t cdec_spans_check(const cdec_spans *spans, cdec_i64 states,
+                                  cdec_i64_rows token_ids, cdec_bool_rows_out out);
+CDEC_API int64_t cdec_spans_complete(const cdec_spans *spans, cdec_i64 states, cdec_bool_out out);
+/* Overwrite `mask` [n, words]; `deepest` is the length of the longest token. */
+CDEC_API int64_t cdec_spans_fill_mask(const cdec_spans *spans, const cdec_token_trie *trie,
+                                      int64_t deepest, cdec_i64 states, cdec_u32_rows_out mask);
+/* Follow flat[offsets[i]:offsets[i + 1]] from each state. */
+CDEC_API int64_t cdec_spans_advance_bytes(const cdec_spans *spans, cdec_i64 states, cdec_u8 flat,
+                                          cdec_i64 offsets, cdec_i64_out out);
+/* Write the first row of a state's run and that behind its last to `range` [2]. */
+CDEC_API int64_t cdec_spans_rows(const cdec_spans *spans, int64_t state, cdec_i64_out range);
+
 /* ---- sets: building. Arrays that the compiler made itself: offsets are checked by the caller. --- */
 
 /* Nodes of a trie under construction, N each, as in cdec_trie. */
@@ -607,14 +658,6 @@ typedef struct cdec_grammar_settings {
   int64_t stop_at;        /* steps of a call */
   int64_t at_once;        /* LR states read from a stack before what is left is remembered */
 } cdec_grammar_settings;
-/* A trie of tokens, as cdec_byte_trie_fill writes it, N nodes in pre-order, with its ids. */
-typedef struct cdec_token_trie {
-  cdec_u8 node_byte;      /* [N] */
-  cdec_i32 depth;         /* [N] from 1 */
-  cdec_i32 skip;          /* [N] the first node behind the subtree */
-  cdec_i32 token_offsets; /* [N + 1] */
-  cdec_i32 token_ids;
-} cdec_token_trie;
 
 typedef struct cdec_grammar_engine cdec_grammar_engine;
 typedef struct cdec_grammar_session cdec_grammar_session;

@@ -16,6 +16,7 @@ from cdec.core.constraint import Constraint
 from cdec.core.constraint_source import ConstraintSource
 from cdec.core.errors import EncodingError, InputMissingError, UsageError
 from cdec.core.models.tabular import TabularModel
+from cdec.core.sets.spans import SpanConstraint, SpanOptions
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.grammar_cases import byte_vocabulary
 from tests.laws.set_cases import set_of
@@ -46,6 +47,8 @@ def drawn(model: Any, source: Any, **options: Any) -> list[Any]:
             'root: "a"', v, start="root")),
         (one_line.schema({"enum": ["a", 1]}), lambda v: PUBLIC.schema_constraint(
             {"enum": ["a", 1]}, v)),
+        (one_line.spans("a 1ab", whole="words"), lambda v: SpanConstraint(
+            "a 1ab", v, SpanOptions("words"))),
         (one_line.schema('{"const": "b"}'), lambda v: PUBLIC.schema_constraint(
             {"const": "b"}, v)),
     ],

@@ -22,6 +22,7 @@ from cdec.core.combine.tagged import StartedConstraint, TaggedConstraint
 from cdec.core.constraint import CONSERVATIVE, DEAD, Constraint
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
+from cdec.core.sets.spans import SpanConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import Request
 from cdec.samplers.base import Sampler
@@ -165,6 +166,7 @@ WHOLE: Mapping[str, World] = {
     ),
     "grammar, set within": world(lambda: in_grammar("a", "ab", "abb", "b", "ba")),
     "schema, set within": world(lambda: in_schema("a", "ab", "b"), (b'"a"', b'"ab"', b'"b"')),
+    "spans": world(lambda: SpanConstraint("abb", VOCABULARY), (b"a", b"ab", b"abb", b"b", b"bb")),
     "conjunction": world(
         lambda: conjoin(
             regex_constraint("[ab]{1,2}|abb|aaa", VOCABULARY),

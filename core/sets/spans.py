@@ -1,0 +1,375 @@
+"""Spans: the pieces of a document, verbatim, as a constraint: quotes that can be checked.
+
+    spans = SpanConstraint(document, vocabulary, SpanOptions(whole="words", longest=20))
+
+What follows each place where a piece may begin, up to where the longest ends, is a row; the rows
+are sorted (a suffix array), so those that begin with a text stand together. A state is the first of
+them and a number of bytes: equal texts are equal states, and a session holds none.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.constraint import Constraint, Facts
+from cdec.core.device_session import on_device
+from cdec.core.errors import EmptySetError, EncodingError, LimitError, UsageError
+from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
+from cdec.core.native import library
+from cdec.core.session import DEAD, HostSession, Session, integers
+from cdec.core.tokens.token_trie import TokenTrie
+from cdec.core.tokens.vocabulary import Vocabulary
+
+MAX_DOCUMENT_BYTES = 1 << 27
+"""Bytes of a document; it takes some 40 bytes each while it is sorted, 20 afterwards."""
+WORDS, SENTENCES = "words", "sentences"
+
+_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+_LINE = re.compile(r"[^\n]+")
+_SENTENCE = re.compile(r"\S.*?(?:[.!?…][\"'”’»)\]]*(?=\s|\Z)|[。！？][」』”’]*|\Z)")
+_MOST_COMPARED = 1 << 29
+"""Bytes compared in search of a place where a text may stand."""
+_BLOCK, _BLOCKS = 64, 64 * 64
+
+
+@dataclass(frozen=True, slots=True)
+class SpanOptions:
+    """Which pieces of a document are meant.
+
+    Attributes:
+        whole: ``words``: pieces begin where a word begins and end where one ends; ``sentences``:
+            those of sentences, which end with their mark, or with a line; None: any characters.
+        shortest, longest: Words that a piece touches, at least and at most; None for any number.
+
+    Raises:
+        UsageError: Another word for ``whole``, a number below 1, or more at least than at most.
+    """
+
+    whole: str | None = None
+    shortest: int | None = None
+    longest: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.whole not in (None, WORDS, SENTENCES):
+            raise UsageError(
+                f"spans are of whole {WORDS} or whole {SENTENCES}, not of whole {self.whole!r}",
+                hint="leave `whole` out for pieces of any characters",
+            )
+        for name, number in (("shortest", self.shortest), ("longest", self.longest)):
+            if number is not None and number < 1:
+                raise UsageError(
+                    f"`{name}` is {number} words, at least 1 was expected",
+                    hint="leave it out for any number of words",
+                )
+        if self.shortest and self.longest and self.shortest > self.longest:
+            raise UsageError(
+                f"spans of {self.shortest} words at least have more than {self.longest}",
+                hint="exchange `shortest` and `longest`",
+            )
+
+
+class _SpanView(NamedTuple):
+    """All that a walk reads; ``cdec_spans`` of the compiled library, field by field."""
+
+    data: NDArray[np.uint8]
+    begin: NDArray[np.int32]
+    length: NDArray[np.int32]
+    shared: NDArray[np.int32]
+    least: NDArray[np.int32]
+    near_shared: NDArray[np.int32]
+    far_shared: NDArray[np.int32]
+    ends: NDArray[np.bool_]
+    is_ordinary: NDArray[np.bool_]
+    flat: NDArray[np.uint8]
+    byte_offsets: NDArray[np.int64]
+    end_ids: NDArray[np.int64]
+    root: NDArray[np.uint32]
+    width: int
+
+
+class _Places(NamedTuple):
+    """Where pieces of a text begin and end, in characters.
+
+    Attributes:
+        begins: int64[P] where a piece may begin. least, most: int64[P] where one that begins there
+            ends at the nearest and at the farthest. ends: int64[E] where a piece may end.
+    """
+
+    begins: NDArray[np.int64]
+    least: NDArray[np.int64]
+    most: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+def _bounds(what: str, text: str) -> list[tuple[int, int]]:
+    """Return where words or sentences begin and end, in characters."""
+    if what == WORDS:
+        return [match.span() for match in _WORD.finditer(text)]
+    found = []
+    for line in _LINE.finditer(text):
+        # Without the blanks at its end, so that none is looked at twice.
+        stop = line.start() + len(line[0].rstrip())
+        found += [match.span() for match in _SENTENCE.finditer(text, line.start(), stop)]
+    return found
+
+
+def _table(bounds: list[tuple[int, int]]) -> NDArray[np.int64]:
+    """Return bounds as int64[n, 2]."""
+    return np.array(bounds, np.int64).reshape(-1, 2)
+
+
+def _places(text: str, options: SpanOptions) -> _Places:
+    """Return where pieces begin and end; of each place where one begins, some end is in reach."""
+    n = len(text)
+    if options.whole is None:
+        begins, ends = np.arange(n), np.arange(1, n + 1)
+    else:
+        bounds = _table(_bounds(options.whole, text))
+        begins, ends = bounds[:, 0], bounds[:, 1]
+    nearest, farthest = begins + 1, np.full(len(begins), n)
+    if options.shortest is not None or options.longest is not None:
+        words = _table(_bounds(WORDS, text))
+        # Behind the last word nothing begins: n + 1 lies beyond all ends.
+        starts = np.append(words[:, 0], n)
+        first = np.searchsorted(words[:, 1], begins, "right")
+        if options.shortest is not None:
+            last = np.minimum(first + options.shortest - 1, len(words))
+            nearest = np.maximum(nearest, starts[last] + 1)
+        if options.longest is not None:
+            farthest = starts[np.minimum(first + options.longest, len(words))]
+    low = np.searchsorted(ends, nearest)
+    high = np.searchsorted(ends, farthest, "right") - 1
+    kept = low <= high
+    return _Places(begins[kept], ends[low[kept]], ends[high[kept]], ends)
+
+
+class SpanConstraint(Constraint):
+    """The pieces of a document, verbatim; the empty one is none.
+
+    Args:
+        document: Text.
+        vocabulary: Of the model that draws.
+        options: Which pieces; None for any characters.
+
+    Raises:
+        EmptySetError: The document is empty, or has no such piece.
+        EncodingError: It holds half a surrogate pair.
+        LimitError: It has more than ``MAX_DOCUMENT_BYTES``.
+        UsageError: The document is no text, or the vocabulary has no end-of-sequence id.
+
+    Cost: 0.2 s for 1 MB; memory 20 bytes a byte. A mask costs a walk of the vocabulary's trie, as
+    far as pieces go on so: microseconds where few places are left.
+    """
+
+    def __init__(
+        self, document: str, vocabulary: Vocabulary, options: SpanOptions | None = None
+    ) -> None:
+        self.document = document
+        self.vocabulary = vocabulary
+        self.options = options or SpanOptions()
+        self._trie = TokenTrie.of(vocabulary)
+        self._view = self._sorted(_utf8(document))
+        root = np.zeros((1, mask_words(vocabulary.width)), np.int32)
+        SpanSession(self._view, self._trie).fill_mask(np.zeros(1, np.int64), root)
+        self._view = self._view._replace(root=root.view(np.uint32))
+
+    def _sorted(self, data: NDArray[np.uint8]) -> _SpanView:
+        """Return the rows of the document."""
+        if not self.vocabulary.eos_token_ids:
+            raise UsageError(
+                "spans end with an end-of-sequence id, the vocabulary has none",
+                hint="name one with Vocabulary.with_eos",
+            )
+        places = _places(self.document, self.options)
+        if not len(places.begins):
+            raise EmptySetError(
+                "the document has no such piece" if len(data) else "the document is empty",
+                hint="ask for fewer words, or for any characters" if len(data) else "give one",
+            )
+        at = np.append(np.flatnonzero(data & 0xC0 != 0x80), len(data)).astype(np.int32)
+        until, least = np.full((2, len(data)), -1, np.int32)
+        until[at[places.begins]], least[at[places.begins]] = at[places.most], at[places.least]
+        ends = np.zeros(len(data) + 1, np.bool_)
+        ends[at[places.ends]] = True
+        begin, length, shared = np.empty((3, len(places.begins)), np.int32)
+        library.spans_sort(data, until, begin, length, shared)
+        blocks = np.arange(0, len(shared), _BLOCK)
+        near = np.minimum.reduceat(shared, blocks)
+        far = np.minimum.reduceat(shared, np.arange(0, len(shared), _BLOCKS))
+        own, words = self.vocabulary, mask_words(self.vocabulary.width)
+        return _SpanView(
+            data, begin, length, shared, least[begin], near, far, ends,
+            own.is_ordinary, own.flat_bytes, own.byte_offsets,
+            np.array(own.eos_token_ids, np.int64), np.empty((0, words), np.uint32), int(own.width),
+        )  # fmt: skip
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Its facts: without dead ends where every byte of the document is a token."""
+        lengths = np.diff(self.vocabulary.byte_offsets)
+        single = np.flatnonzero((lengths == 1) & self.vocabulary.is_ordinary)
+        known = self.vocabulary.flat_bytes[self.vocabulary.byte_offsets[single]]
+        is_sound = bool(np.isin(np.unique(self._view.data), known).all())
+        return Facts(kind="span", is_sound=is_sound, takes_bytes=True)
+
+    def session(self, device: str = "cpu") -> Session:
+        """Return a decoding run on ``cpu`` or a torch device; it runs on the host."""
+        return on_device(SpanSession(self._view, self._trie), device)
+
+    def accepts(self, text: bytes) -> bool | None:
+        """Look for the text in the document as it is, without the sorted rows.
+
+        Returns:
+            None where more than 512 MiB would have to be compared.
+        """
+        try:
+            piece = text.decode()
+        except UnicodeDecodeError:
+            return False
+        if not piece:
+            return False
+        compared = 0
+        for start in self._candidates(piece):
+            if self._fits(start, start + len(piece)):
+                return True
+            compared += len(piece)
+            if compared > _MOST_COMPARED:
+                return None
+        return False
+
+    def _candidates(self, piece: str) -> Iterator[int]:
+        """Yield where a piece stands, and may begin."""
+        if self.options.whole is None:
+            start = self.document.find(piece)
+            while start >= 0:
+                yield start
+                start = self.document.find(piece, start + 1)
+        else:
+            yield from (s for s in self._edges[0] if self.document.startswith(piece, s))
+
+    def _fits(self, start: int, end: int) -> bool:
+        """Say whether the piece between two places is one that is meant."""
+        if self.options.whole is not None and end not in self._edges[1]:
+            return False
+        if self.options.shortest is None and self.options.longest is None:
+            return True
+        begins, ends = self._words
+        touched = bisect_left(begins, end) - bisect_right(ends, start)
+        longest = self.options.longest
+        return (self.options.shortest or 0) <= touched and (longest is None or touched <= longest)
+
+    @cached_property
+    def _edges(self) -> tuple[list[int], frozenset[int]]:
+        found = _bounds(self.options.whole or WORDS, self.document)
+        return [begin for begin, _ in found], frozenset(end for _, end in found)
+
+    @cached_property
+    def _words(self) -> tuple[list[int], list[int]]:
+        found = _bounds(WORDS, self.document)
+        return [begin for begin, _ in found], [end for _, end in found]
+
+    def annotations(self, text: bytes) -> Mapping[str, object]:
+        """Return where a piece stands first, in characters, and at how many places it does."""
+        session = SpanSession(self._view, self._trie)
+        state = int(session.advance_bytes(session.start(1), [text])[0])
+        if state == DEAD:
+            return {}
+        first, stop = session.rows(state)
+        ends = self._view.begin[first:stop] + len(text)
+        fitting = self._view.ends[ends] & (self._view.least[first:stop] <= ends)
+        if not fitting.any():
+            return {}
+        begin = int(self._view.begin[first:stop][fitting].min())
+        offset = int(np.count_nonzero(self._view.data[:begin] & 0xC0 != 0x80))
+        places = int(np.count_nonzero(fitting))
+        length = len(text.decode("utf-8", "replace"))
+        return {"span": {"offset": offset, "length": length, "places": places}}
+
+
+class SpanSession(HostSession):
+    """A walk over the sorted rows; states are integers, so the session itself holds none.
+
+    Args:
+        view: The rows.
+        trie: Of the vocabulary.
+    """
+
+    def __init__(self, view: _SpanView, trie: TokenTrie) -> None:
+        self._spans = library.hold_spans(view)
+        self._trie, self._deepest = library.hold_token_trie(trie.arrays()), trie.max_depth
+        self._end_ids = view.end_ids
+        self.words = mask_words(view.width)
+        self._start = 0
+
+    def rows(self, state: int) -> tuple[int, int]:
+        """Return the rows that begin with the text of a state, as a half-open range."""
+        found = np.empty(2, np.int64)
+        library.spans_rows(self._spans, state, found)
+        return int(found[0]), int(found[1])
+
+    def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        return allowed_of_masks(self._fill_rows, integers(states, 1, "states"), self.words)
+
+    def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        at = integers(states, 1, "states")
+        return forced_of_masks(self._fill_rows, at, self.words, self._end_ids)
+
+    def _advance_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.int64]
+    ) -> None:
+        library.spans_advance(self._spans, at, tokens, out)
+
+    def _fill_rows(self, at: NDArray[np.int64], packed: NDArray[np.int32]) -> None:
+        mask = packed.view(np.uint32)
+        library.spans_fill_mask(self._spans, self._trie, self._deepest, at, mask)
+
+    def _check_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.bool_]
+    ) -> None:
+        library.spans_check(self._spans, at, tokens, out)
+
+    def _complete_rows(self, at: NDArray[np.int64], out: NDArray[np.bool_]) -> None:
+        library.spans_complete(self._spans, at, out)
+
+    def _advance_texts(
+        self,
+        at: NDArray[np.int64],
+        flat: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        out: NDArray[np.int64],
+    ) -> None:
+        library.spans_advance_bytes(self._spans, at, flat, offsets, out)
+
+
+def _utf8(document: object) -> NDArray[np.uint8]:
+    """Return the bytes of a document.
+
+    Raises:
+        UsageError, EncodingError, LimitError: It is no text, none of characters, or too long.
+    """
+    if not isinstance(document, str):
+        raise UsageError(
+            f"the document is a {type(document).__name__}, a text was expected",
+            hint="decode bytes first; of several documents choose one",
+        )
+    try:
+        data = document.encode()
+    except UnicodeEncodeError as error:
+        raise EncodingError(
+            f"character {error.start + 1} of the document is half a surrogate pair",
+            hint="replace it",
+        ) from error
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise LimitError(
+            f"the document has {len(data):,} bytes, more than {MAX_DOCUMENT_BYTES:,}",
+            hint="give the part of it that may be quoted",
+        )
+    return np.frombuffer(data, np.uint8)
