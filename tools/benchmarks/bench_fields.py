@@ -5,6 +5,7 @@
 One line: processor seconds, user and system, of ``cdec sample`` on one thread, of a process and of
 those that it starts. A source in the place of an artifact, whose artifact is in the user's cache
 from a run before, beside the artifact itself with ``-a``; both in turn, ``--repeats`` times.
+Quotes: documents sorted, and masks along their pieces.
 ``--fit``: masks of documents whose texts are held to a number of tokens, beside those without.
 Sets within a schema, of up to a million members, beside their members as an enum in other engines.
 Needs no network.
@@ -22,6 +23,7 @@ from tools.benchmarks import report
 from tools.benchmarks.bench_start import CDEC, CITIES, SCHEMA, environment_of, seconds
 from tools.benchmarks.fields import members
 from tools.benchmarks.fields.fitting import print_table
+from tools.benchmarks.fields.quotes import print_quotes
 from tools.benchmarks.setting import parser_of
 
 SAMPLE = (CDEC, "sample", "--quiet", "--method", "greedy", "--prompt", "As JSON:")
@@ -71,7 +73,7 @@ def figures_of(kind: str, repeats: int) -> dict[str, float]:
 def main() -> None:
     parser = parser_of(__doc__, has_model=False)
     parser.add_argument("--repeats", type=int, default=7)
-    kinds = [*SOURCES, "fit", "members"]
+    kinds = [*SOURCES, "fit", "members", "quotes"]
     parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
     arguments = parser.parse_args()
     print(f"{report.machine()}\n")
@@ -83,6 +85,8 @@ def main() -> None:
         figures["fit"] = print_table(arguments.repeats)
     if "members" in arguments.only:
         figures["members"] = members.print_table()
+    if "quotes" in arguments.only:
+        figures["quotes"] = print_quotes(arguments.repeats)
     report.save(arguments.output / "fields.json", figures, repeats=arguments.repeats)
 
 
