@@ -121,6 +121,9 @@ class Llama(nn.Module):
         kept = [*own, self._norm, *norms, *(part for part in maps if part is not None)]
         self.weights = nn.ParameterList(kept)
         self._size: int = _head_size(config)
+        # subtle: attributes of a config are slow to read, 4 microseconds each.
+        self._heads_of_queries: int = config.num_attention_heads
+        self._heads_of_keys: int = config.num_key_value_heads
         self._eps: float = config.rms_norm_eps
         if frequencies is None:
             half = torch.arange(0, self._size, 2, dtype=torch.float32) / self._size
@@ -230,8 +233,8 @@ class Llama(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries [B, heads, Q, size], and keys and values [B, groups, Q, size]."""
         mapped = layer.attention(states).view(*states.shape[:2], -1, self._size).transpose(1, 2)
-        heads: int = self.config.num_attention_heads
-        both, value = mapped.tensor_split((-self.config.num_key_value_heads,), dim=1)
+        heads = self._heads_of_queries
+        both, value = mapped.tensor_split((-self._heads_of_keys,), dim=1)
         if layer.query_norm is not None and layer.key_norm is not None:
             query, key = both.tensor_split((heads,), dim=1)
             norms = self._normed(query, layer.query_norm), self._normed(key, layer.key_norm)
