@@ -14,7 +14,7 @@ GOLDEN_ARGS ?=
 
 .PHONY: demo test test-all golden test-processor lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
-	bench-free bench-decoding bench-start bench-fields bench-schema bench-vllm links clean
+	bench-free bench-decoding bench-start bench-fields bench-recommender bench-schema bench-vllm links clean
 
 demo: $(READY)
 	$(BIN)/cdec demo
@@ -148,7 +148,7 @@ format: $(READY)
 
 bench: bench-sets bench-grammars bench-schema bench-accuracy bench-aligned bench-drafts bench-estimates \
 	bench-classify bench-answers bench-verdicts bench-candidates bench-free bench-decoding bench-start \
-	bench-fields
+	bench-fields bench-recommender
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
 # `python PATH/TO/tools/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
@@ -229,6 +229,10 @@ bench-start: $(READY)
 # What a constraint costs that nobody compiled beforehand; BENCH_ARGS="--repeats 2" for a quick look.
 bench-fields: $(READY)
 	$(BIN)/python -m tools.benchmarks.bench_fields $(BENCH_ARGS)
+
+# The next item of a user by semantic ids; trains a small model first, some minutes.
+bench-recommender: $(READY)
+	$(BIN)/python -m tools.benchmarks.bench_recommender $(BENCH_ARGS)
 
 # Where the system has no C++ compiler, the package ziglang brings one.
 $(STAMP): pyproject.toml constraints.txt
