@@ -111,10 +111,12 @@ int64_t cdec_tree_least_masses(cdec_i64 last, cdec_bool is_whole, cdec_i32 paren
   for (int64_t i = 0; i < last.size; ++i) {
     log_z[i] = 0.0;
     place[i] = -1;
-    int64_t node = is_whole[i] || last[i] < 0 ? last[i] : parent[last[i]];
+    int64_t node = last[i] < parent.size ? last[i] : -1;
+    if (node >= 0 && !is_whole[i]) node = parent[node];
     int64_t depth = 0;
     for (; node >= 0; node = parent[node], ++depth) {
-      if (!(tree->flags[node] & CDEC_VISITED)) continue;
+      // subtle: the tree knows contexts up to the last that was visited, and paths end behind it.
+      if (node >= tree->flags.size || !(tree->flags[node] & CDEC_VISITED)) continue;
       if (std::isnan(known[node])) known[node] = allowed_mass(*tree, node);
       if (known[node] <= log_z[i]) log_z[i] = known[node], place[i] = depth;
     }

@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cdec.compilers import set_constraint
+from cdec.compilers import regex_constraint, set_constraint
 from cdec.core import LanguageModel, load_model
 from cdec.samplers import SAMPLERS, Request
+from cdec.samplers.base import Sampler
 from tests.shared import shared_folder
 from tools.benchmarks import report
 from tools.benchmarks.setting import Setting, parser_of
@@ -27,12 +28,13 @@ from tools.training import recommender
 
 WIDTH, AT, BATCH = 50, 10, 16
 _CODES = re.compile(r"(?:<[a-z]_\d+>){3}")
-HOW: dict[str, tuple[str, dict[str, Any], bool]] = {
-    "beam, items alone": ("beam", {"beams": WIDTH}, True),
-    "topn, items alone": ("topn", {}, True),
-    "beam, unconstrained": ("beam", {"beams": WIDTH}, False),
+_ANY = r"<a_\d+><b_\d+><c_\d+>,"
+HOW: dict[str, tuple[str, dict[str, Any], str]] = {
+    "beam, items": ("beam", {"beams": WIDTH}, "items"),
+    "topn, items": ("topn", {}, "items"),
+    "beam, any three codes": ("beam", {"beams": WIDTH}, "codes"),
 }
-"""Name → method, its options, and whether it is held to the set."""
+"""Name → method, its options, and what it is held to."""
 
 
 def measured(
@@ -54,28 +56,26 @@ def measured(
 
 
 def listed_by(
-    model: LanguageModel, how: str, constraint: Any, users: Sequence[dict[str, str]]
+    model: LanguageModel, sampler: Sampler, constraint: Any, users: Sequence[dict[str, str]]
 ) -> list[list[str]]:
     """Return the best next items of every user, the most probable first."""
-    method, options, is_held = HOW[how]
-    sampler = SAMPLERS[method](**options)
     found: list[list[str]] = []
     for first in range(0, len(users), BATCH):
         requests = [
             Request.numbered(
                 user["prompt"],
-                constraint if is_held else None,
+                constraint,
                 id=user["id"],
                 n=WIDTH,
                 seed=0,
-                max_new_tokens=4,
+                max_new_tokens=8,
             )
             for user in users[first : first + BATCH]
         ]
         for samples in sampler.draw_batch(model, requests):
             assert not isinstance(samples, Exception), samples
             texts = [sample.text or "" for sample in samples]
-            # Without a constraint the comma is part of what is written.
+            # Of a set the comma is the suffix, no part of the text.
             found.append([text.removesuffix(",") for text in texts])
     return found
 
@@ -97,13 +97,16 @@ def main() -> None:
     users = [json.loads(line) for line in (folder / "test.jsonl").read_text().splitlines()]
     users = users[: arguments.users]
     codes = sorted(set(items))
-    constraint = set_constraint(codes, model.vocabulary, suffix=",", leading_space="never")
+    held = {
+        "items": set_constraint(codes, model.vocabulary, suffix=",", leading_space="never"),
+        "codes": regex_constraint(_ANY, model.vocabulary),
+    }
     setting, figures = Setting(), {}
     print("| | hits@10 | nDCG@10 | no items among 10 | among 50 | ms a user |")
     print("|---|---|---|---|---|---|")
-    for how in HOW:
+    for how, (method, options, to) in HOW.items():
         begin = setting.seconds()
-        found = listed_by(model, how, constraint, users)
+        found = listed_by(model, SAMPLERS[method](**options), held[to], users)
         each = 1e3 * (setting.seconds() - begin) / len(users)
         row = measured(found, [user["target"] for user in users], set(items))
         figures[how] = row | {"ms": each}

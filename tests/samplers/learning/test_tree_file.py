@@ -294,6 +294,24 @@ def visit(
         tree.visit(nodes, Visit(np.log([mass]), np.log([end]), exact=exact))
 
 
+def test_paths_may_end_behind_the_last_context_that_the_tree_knows() -> None:
+    tree = empty_tree()
+    visit(tree, 5, -1, 1.0, 0.25)
+    known = len(tree["flags"])
+    # What stands behind the columns in memory reads as visited, too, with a mass far smaller.
+    for name, column in tree.columns.items():
+        beyond = np.concatenate([column, np.full(100, column[5], column.dtype)])
+        tree.columns[name] = beyond[:known]
+        if name == "mass":
+            beyond[known:] = -50.0
+    tree._nodes = None
+    ends = np.array([known + 9, 5, -1])
+    tree["parent"][ends[0]] = 5
+    log_z, steps = tree.least_steps(ends, np.array([True, True, True]))
+    assert log_z.tolist() == pytest.approx([math.log(0.25), math.log(0.25), 0.0])
+    assert steps.tolist() == [0, 0, -1]
+
+
 def upper(tree: PrefixTree, root: int = 5) -> float:
     """Return c(root)."""
     return math.exp(tree.log_upper(root))
