@@ -229,8 +229,9 @@ def given_sets(names: Sequence[str], sets: Mapping[str, SpelledSet]) -> list[Spe
     lacking = [name for name in names if name not in sets]
     if not lacking:
         return [sets[name] for name in names]
+    given = f"the sets given are {', '.join(map(repr, sets))}" if sets else "no set is given"
     raise SetMissingError(
-        f"the constraint holds the set {lacking[0]!r}, and no set of that name is given",
+        f"the constraint holds the set {lacking[0]!r}, and {given}",
         hint="give its artifact with `sets`",
         sets=lacking,
     )
