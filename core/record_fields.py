@@ -162,7 +162,8 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "span",
         "object",
         "Of pieces of a document: where the text stands first, its `offset` and `length` in "
-        "characters, and at how many `places` it does.",
+        "characters, at how many `places` it does, and the record's `field` that holds the "
+        "document.",
         (SAMPLE, SCORE, CHECK),
     ),
     RecordField(

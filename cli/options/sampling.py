@@ -10,6 +10,7 @@ from cdec.cli.options import shared
 from cdec.cli.options.constraint import (
     ConstraintOptions,
     FreeTextOptions,
+    SpanOfOptions,
     ToolOptions,
     artifact_option,
 )
@@ -81,6 +82,7 @@ class SampleOptions(CommonOptions):
     methods: MethodOptions = group(MethodOptions)
     free: FreeTextOptions = group(FreeTextOptions)
     calling: ToolOptions = group(ToolOptions)
+    quoting: SpanOfOptions = group(SpanOfOptions)
     writing: OutputOptions = group(OutputOptions)
     failures: shared.FailureOptions = group(shared.FailureOptions)
     require_complete: bool = option(

@@ -241,7 +241,7 @@ def require_grammars(
 def require_members(held: ConstraintSpecification, *, has_records: bool) -> None:
     """Refuse free text where no constraint follows it, before a model loads."""
     thinks = held.thinking not in (None, "off")
-    if held.tools is not None:
+    if held.tools is not None or held.spans is not None:
         return
     if not (thinks or held.free is not None) or has_records or held.named or held.others:
         return

@@ -133,6 +133,12 @@ class Plan:
         )
 
     @property
+    def read(self) -> frozenset[str] | None:
+        """Further fields of records that a reward or the constraint reads; None for any."""
+        read, document = fields_of_reward(self.method), self.options.quoting.span_of
+        return read if read is None or document is None else read | {document}
+
+    @property
     def written(self) -> Sequence[str] | None:
         """Fields of the records that are written, from which rows are made; None for all."""
         if self.fields is None or not self.options.writing.keep_input:
@@ -176,7 +182,7 @@ class Plan:
         prompts = Prompts.open(
             options.prompts,
             max_n=options.max_n,
-            read=fields_of_reward(self.method),
+            read=self.read,
             passed_on=options.writing.keep_input or self.fields is None or "input" in self.fields,
             keeps_all=options.writing.keep_input,
             asking=self.asking,
@@ -184,7 +190,7 @@ class Plan:
         flags = (*options.one_line.flags, *options.calling.flags)
         records = warned_of_unused(prompts.records(), run, flags)
         needed = self.method.declared.needs_constraint
-        if not (places.named or self.calling) and (
+        if not (places.named or self.calling or options.quoting.span_of) and (
             needed or (self.method.declared.masks and not places.has_artifacts)
         ):
             records, artifact = artifact_for_records(
@@ -206,6 +212,7 @@ class Plan:
             thinking_tags=options.free.thinking_tags,
             tools=self.calling,
             tool_style=options.calling.tool_style,
+            spans=options.quoting.spans,
             sources=self.sources,
         )
         has_records = not options.prompts.has_texts
@@ -282,9 +289,34 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     check_record_sources(options.prompts, options.batch, flags, typed)
     if options.calling.tools is None:
         refuse_unused(("tool_choice", "parallel_calls"), typed, "without --tools")
+    if options.quoting.span_of is None:
+        refuse_unused(("span_whole", "span_shortest", "span_longest"), typed, "without --span-of")
+    else:
+        refuse_beside_spans(options)
     check_trace(options.writing)
     refuse_beside_free_text(options)
     check_stream(options)
+
+
+def refuse_beside_spans(options: Options) -> None:
+    """Refuse what says as well what texts are held to, and prompts without fields."""
+    assert options.quoting.spans is not None
+    beside = {
+        "an artifact": options.artifact is not None,
+        "--tools": options.calling.tools is not None,
+        **dict.fromkeys(options.one_line.flags, True),
+    }
+    for other in (name for name, is_given in beside.items() if is_given):
+        raise UsageError(
+            f"{other} and --span-of each say what texts are held to",
+            hint="give one of them; a further artifact that all texts satisfy is --and",
+        )
+    if options.prompts.has_texts:
+        raise UsageError(
+            "--prompt gives a text and no fields, and --span-of names one",
+            hint="give JSON records with -i FILE, which have the field "
+            f"{options.quoting.span_of!r}",
+        )
 
 
 def refuse_beside_free_text(options: Options) -> None:

@@ -158,6 +158,7 @@ class SpanConstraint(Constraint):
         document: Text.
         vocabulary: Of the model that draws.
         options: Which pieces; None for any characters.
+        field: Name of the record's field that holds the document, for ``span`` in samples.
 
     Raises:
         EmptySetError: The document is empty, or has no such piece.
@@ -170,9 +171,14 @@ class SpanConstraint(Constraint):
     """
 
     def __init__(
-        self, document: str, vocabulary: Vocabulary, options: SpanOptions | None = None
+        self,
+        document: str,
+        vocabulary: Vocabulary,
+        options: SpanOptions | None = None,
+        field: str | None = None,
     ) -> None:
         self.document = document
+        self._where = {} if field is None else {"field": field}
         self.vocabulary = vocabulary
         self.options = options or SpanOptions()
         self._trie = TokenTrie.of(vocabulary)
@@ -291,7 +297,8 @@ class SpanConstraint(Constraint):
         offset = int(np.count_nonzero(self._view.data[:begin] & 0xC0 != 0x80))
         places = int(np.count_nonzero(fitting))
         length = len(text.decode("utf-8", "replace"))
-        return {"span": {"offset": offset, "length": length, "places": places}}
+        found = {"offset": offset, "length": length, "places": places}
+        return {"span": {**self._where, **found}}
 
 
 class SpanSession(HostSession):

@@ -36,6 +36,8 @@ Bind: TypeAlias = "Callable[[ArtifactFile, Vocabulary | None], StoredConstraint]
 _HOW_TO_NAME_ONE = f"name the artifact with `artifact` (make one with {HOW_TO_MAKE_ONE})"
 _KEPT_TOOLS, _MAX_TOOLS = 64, 256 << 20
 """Constraints of tools that are kept for later runs, and most bytes of one."""
+_KEPT_DOCUMENTS = 8
+"""Documents whose pieces are kept, 20 bytes a byte of each, beside those of a batch."""
 _ADAPTED = 64
 """Constraints kept with a lookahead, and for prompts with the same end cut off."""
 
@@ -109,6 +111,7 @@ class ConstraintResolver:
         self._adapted: Recent[Constraint] = Recent(_ADAPTED)
         self._unfit: Recent[UsageError] = Recent(_ADAPTED)
         self._begun: Recent[BegunConstraint] = Recent(_ADAPTED)
+        self._pieces: Recent[Constraint] = Recent(_KEPT_DOCUMENTS)
         self._tokens: SortedTokens | None = None
         self._thinking: ModelThinking | None = None
         if held.thinking is not None:
@@ -192,6 +195,8 @@ class ConstraintResolver:
             prompt = self._with_thinking(prompt, record)
         calls = self.calls_of(record)
         brought = record.sources if calls is None else {"tools": calls.schema}
+        if calls is None and (document := self._document(record)) is not None:
+            brought = {"document": document}
         own = (record.constraint, record.candidates, tuple(brought.items()))
         asked = (*own, record.narrowed, record.deny)
         constraint = self._without_denied(record, self._asked(record), asked)
@@ -318,6 +323,8 @@ class ConstraintResolver:
         for field, text in record.sources.items():
             source = (text, self._source_options[field], record.narrowed)
             return self._own(source, self._compiled, f"the record's {field}")
+        if (document := self._document(record)) is not None:
+            return self._pieces_of(document)
         constraint = self._named(record.constraint)
         if constraint is None:
             if record.candidates is not None:
@@ -338,6 +345,40 @@ class ConstraintResolver:
         if texts is None:
             return self._restricted[name]
         return self._recent.get((name, texts), lambda: self._candidates(name, texts))
+
+    def _document(self, record: PromptRecord) -> str | None:
+        """Return the document whose pieces a record's texts are; None where they are of none.
+
+        Raises:
+            FieldError: The record has no such field, or it holds no text.
+        """
+        spans = self._held.spans
+        if spans is None or record.brings_constraint or record.constraint is not None:
+            return None
+        document = (record.input or {}).get(spans.name)
+        if isinstance(document, str):
+            return document
+        is_there = record.input is not None and spans.name in record.input
+        what = "holds no text in its field" if is_there else "has no field"
+        raise FieldError(
+            f"the record {what} {spans.name!r}, of which its texts are pieces",
+            hint="give it the document's text, or a constraint of its own",
+            field=spans.name,
+        )
+
+    def _pieces_of(self, document: str) -> Constraint:
+        """Return the constraint of a document's pieces."""
+        from cdec.core.sets.spans import SpanConstraint
+
+        spans = self._held.spans
+        assert spans is not None
+        name = f"the record's field {spans.name!r}"
+        return self._pieces.get(
+            document,
+            lambda: self._left(
+                SpanConstraint(document, self._model.vocabulary, spans.options, spans.name), name
+            ),
+        )
 
     def _without_denied(
         self, record: PromptRecord, constraint: Constraint | None, asked: Hashable
@@ -472,6 +513,11 @@ def _require_sense(held: ConstraintSpecification, model: LanguageModel, masks: b
         raise UsageError(
             "`heal` continues the prompt's last word, and this model's texts begin anew",
             hint="leave `heal` out, or take a causal model",
+        )
+    if held.spans is not None and DEFAULT in held.named:
+        raise UsageError(
+            "`spans` and an artifact each say what texts are held to",
+            hint="give one of them; a further artifact that all texts satisfy is `conjoined`",
         )
     if held.fit and not masks:
         raise UsageError(

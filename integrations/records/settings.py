@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cdec.core.files.remote import FilePath
     from cdec.core.models.language_model import LanguageModel
     from cdec.core.run_clock import RunClock
+    from cdec.core.sets.spans import SpanOptions
     from cdec.data.prompts.record import PromptRecord
     from cdec.data.prompts.templates import PromptTemplate
     from cdec.integrations.records.sources import RecordSources
@@ -56,6 +57,18 @@ class Drawing:
     fields: Sequence[str] | None = None
 
 
+@dataclass(frozen=True)
+class SpanField:
+    """Texts that are pieces, verbatim, of what a field of their record holds.
+
+    Attributes:
+        name: Of the field. options: Which pieces.
+    """
+
+    name: str
+    options: SpanOptions
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConstraintSpecification:
     """Constraint of all records of a run; its artifacts are places until they are ``read``.
@@ -80,6 +93,8 @@ class ConstraintSpecification:
             of this a record does not say; None for no tools.
         tool_style: How calls of tools are written that records alone bring; None where the model
             tells.
+        spans: What texts of records without a constraint of their own are pieces of; None for
+            nothing.
         sources: How the grammars, regexes and schemas of records are compiled; None: the defaults.
     """
 
@@ -97,6 +112,7 @@ class ConstraintSpecification:
     thinking_tags: tuple[str, str] | None = None
     tools: ToolCalls | None = None
     tool_style: str | None = None
+    spans: SpanField | None = None
     sources: RecordSources | None = None
 
     @classmethod

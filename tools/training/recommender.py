@@ -104,14 +104,14 @@ def train(model: Any, rows: Tensor, *, epochs: int, seed: int, batch: int = 128)
     for epoch in range(epochs):
         losses = []
         places = torch.randperm(len(rows), generator=order)[: len(rows) // batch * batch]
-        for part in places.split(batch):
+        for part in torch.split(places, batch):
             given = rows[part]
             scores = model(input_ids=given.clamp(min=0)[:, :-1]).logits
             loss = functional.cross_entropy(
                 scores.flatten(0, 1), given[:, 1:].flatten(), ignore_index=_IGNORED
             )
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
             losses.append(loss.item())
