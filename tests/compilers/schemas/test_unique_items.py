@@ -96,11 +96,11 @@ def test_escapes_lead_on_where_some_character_is_left() -> None:
 
 
 def test_other_values_are_told_apart_beside_strings() -> None:
-    items = {"anyOf": [{"enum": [1, None]}, {"type": "string", "pattern": "^(a|b)$"}]}
-    schema = {"type": "array", "uniqueItems": True, "items": items, "minItems": 3}
+    items = {"anyOf": [{"enum": [1]}, {"type": "string", "pattern": "^(a|b)$"}]}
+    schema = {"type": "array", "uniqueItems": True, "items": items, "minItems": 2}
     found = set(texts_of(schema))
-    values: list[Any] = [1, None, "a", "b"]
-    expected = {n for size in (3, 4) for n in permutations(values, size)}
+    values: list[Any] = [1, "a", "b"]
+    expected = {n for size in (2, 3) for n in permutations(values, size)}
     assert {tuple(json.loads(text)) for text in found} == expected
 
 
