@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -105,16 +105,10 @@ def typed_tools(options: Options) -> ToolCalls | None:
     if file is None:
         return None
     beside = {
-        "an artifact": options.artifact is not None,
         "--after": bool(options.free.after),
         "--between": options.free.between is not None,
-        **dict.fromkeys(options.one_line.flags, True),
     }
-    for other in (name for name, is_given in beside.items() if is_given):
-        raise UsageError(
-            f"{other} and --tools each say what texts are held to",
-            hint="give one of them; a further artifact that all texts satisfy is --and",
-        )
+    refuse_other_constraints(options, "--tools", beside)
     if file == "-" and "-" in options.prompts.read:
         what = "--tools is stdin, from which the input is read as well"
         raise UsageError(what, hint="name one of the files")
@@ -131,6 +125,29 @@ def typed_tools(options: Options) -> ToolCalls | None:
     except UsageError as error:
         raise UsageError(f"{file}: {error.message}", hint=error.hint) from None
     return calls
+
+
+def refuse_other_constraints(options: Options, flag: str, others: Mapping[str, bool]) -> None:
+    """Refuse what says beside ``flag`` what texts are held to.
+
+    Args:
+        options: Of the command; its artifact and the sources in its place are such.
+        flag: The option that was typed.
+        others: Further ones, by their words: whether each was given.
+
+    Raises:
+        UsageError: One was.
+    """
+    beside = {
+        "an artifact": options.artifact is not None,
+        **others,
+        **dict.fromkeys(options.one_line.flags, True),
+    }
+    for other in (name for name, is_given in beside.items() if is_given):
+        raise UsageError(
+            f"{other} and {flag} each say what texts are held to",
+            hint="give one of them; a further artifact that all texts satisfy is --and",
+        )
 
 
 def named_artifacts(

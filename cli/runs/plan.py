@@ -13,6 +13,7 @@ from cdec.cli.runs.constraints import (
     artifact_for_records,
     named_artifacts,
     read_held,
+    refuse_other_constraints,
     require_grammars,
     require_members,
     typed_constraint,
@@ -301,16 +302,8 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
 def refuse_beside_spans(options: Options) -> None:
     """Refuse what says as well what texts are held to, and prompts without fields."""
     assert options.quoting.spans is not None
-    beside = {
-        "an artifact": options.artifact is not None,
-        "--tools": options.calling.tools is not None,
-        **dict.fromkeys(options.one_line.flags, True),
-    }
-    for other in (name for name, is_given in beside.items() if is_given):
-        raise UsageError(
-            f"{other} and --span-of each say what texts are held to",
-            hint="give one of them; a further artifact that all texts satisfy is --and",
-        )
+    beside = {"--tools": options.calling.tools is not None}
+    refuse_other_constraints(options, "--span-of", beside)
     if options.prompts.has_texts:
         raise UsageError(
             "--prompt gives a text and no fields, and --span-of names one",

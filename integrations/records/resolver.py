@@ -194,12 +194,12 @@ class ConstraintResolver:
         if self._thinking is not None:
             prompt = self._with_thinking(prompt, record)
         calls = self.calls_of(record)
+        document = self._document(record) if calls is None else None
         brought = record.sources if calls is None else {"tools": calls.schema}
-        if calls is None and (document := self._document(record)) is not None:
-            brought = {"document": document}
+        brought = brought if document is None else {"document": document}
         own = (record.constraint, record.candidates, tuple(brought.items()))
         asked = (*own, record.narrowed, record.deny)
-        constraint = self._without_denied(record, self._asked(record), asked)
+        constraint = self._without_denied(record, self._asked(record, calls, document), asked)
         if self._held.lookahead is not None:
             inner, look = _some(constraint, "lookahead"), self._held.lookahead
             constraint = self._adapted.get((asked, b""), lambda: inner.with_lookahead(look))
@@ -315,15 +315,21 @@ class ConstraintResolver:
         options = replace(schemas, name="the tools")
         return self._tool_sources.of(asked[1], options)
 
-    def _asked(self, record: PromptRecord) -> Constraint | None:
-        """Return the constraint that a record asks for, with what is asked of all of them."""
-        calls = self.calls_of(record)
+    def _asked(
+        self, record: PromptRecord, calls: HeldCalls | None, document: str | None
+    ) -> Constraint | None:
+        """Return the constraint that a record asks for, with what is asked of all of them.
+
+        Args:
+            record: What it says of it. calls: Tools that its texts call; None for none.
+            document: Whose pieces its texts are; None for none.
+        """
         if calls is not None:
             return self._own(("tools", calls.schema), self._compiled_calls, "the tools")
         for field, text in record.sources.items():
             source = (text, self._source_options[field], record.narrowed)
             return self._own(source, self._compiled, f"the record's {field}")
-        if (document := self._document(record)) is not None:
+        if document is not None:
             return self._pieces_of(document)
         constraint = self._named(record.constraint)
         if constraint is None:

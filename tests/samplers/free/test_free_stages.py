@@ -14,7 +14,15 @@ from cdec.samplers import SAMPLERS, Request
 from tests.laws.gtest import g_test
 from tests.laws.worlds import Row, Toy
 from tests.samplers import enumeration
-from tests.samplers.free.two_stage import END, LENGTH, MARKER, SET_WORLD, WORLD, World
+from tests.samplers.free.two_stage import (
+    END,
+    LENGTH,
+    SET_WORLD,
+    WORLD,
+    World,
+    tagged_law,
+    tagged_outcomes,
+)
 
 
 def draw(
@@ -181,54 +189,12 @@ BETWEEN = World((b"a", b"b", b"[", b"]", b"b]", b"]a", b"[b", b"]["), (b"a", b"b
 
 def test_tagged_regions_have_the_law_of_their_parts_in_turn() -> None:
     limit = 4
-    law: dict[object, float] = {}
-
-    def free(tokens: Row, onward: bytes, p: float) -> None:
-        opening = replace(BETWEEN)
-        for part in _free_parts(opening, tokens, onward, limit - len(tokens)):
-            to = tokens + part.tokens
-            if part.kind == MARKER and len(to) < limit:
-                region(to, part.onward, p * part.p)
-            else:
-                kind = "complete" if part.kind == END else "length"
-                law[kind, to] = law.get((kind, to), 0.0) + p * part.p
-
-    def region(tokens: Row, onward: bytes, p: float) -> None:
-        rows = BETWEEN.regions(onward, b"[", b"]", 8)
-        toy = Toy(
-            BETWEEN.vocabulary,
-            lambda prefix: BETWEEN.probabilities((*tokens, *prefix)),
-            list(rows),
-            ends_itself=True,
-        )
-        for row, q in enumeration.masked(toy, limit - len(tokens)).law.items():
-            if row is None:
-                law["lost"] = law.get("lost", 0.0) + p * q
-            else:
-                free(tokens + row, rows[row], p * q)
-
-    free((), b"", 1.0)
+    law = tagged_law(BETWEEN, b"[", b"]", limit)
     samples = draw(BETWEEN, FreeText(between=("[", "]")), n=2500, max_new_tokens=limit)
-    outcomes = [
-        "lost"
-        if s.regions and s.regions[-1]["finish_reason"] != "complete"
-        else (s.finish_reason, tuple(s.token_ids))
-        for s in samples
-    ]
-    assert g_test(outcomes, law) > 1e-4
+    assert g_test(tagged_outcomes(samples), law) > 1e-4
     assert {len(s.regions) for s in samples if s.finish_reason == "complete"} >= {0, 1}
     for sample in samples:
         _check_regions(sample)
-
-
-def _free_parts(world: World, tokens: Row, onward: bytes, limit: int):  # type: ignore[no-untyped-def]
-    class Opening(World):
-        def opens(self, text: bytes) -> bool:
-            wholes = [m + b"]" for m in self.members]
-            return any(w.startswith(text) and w != text for w in wholes)
-
-    same = Opening(world.pieces, world.members, end=world.end)
-    return same.free_parts([b"["], limit, tokens, onward=onward)
 
 
 def _check_regions(sample: Sample) -> None:

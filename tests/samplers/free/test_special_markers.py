@@ -18,7 +18,7 @@ from tests.core.grammars.finite_language import FiniteLanguage
 from tests.core.models.chat_models import CALL, END_CALL, byte_tokenizer
 from tests.laws.gtest import g_test
 from tests.laws.sessions import assert_allowed_is, assert_session_laws, random_prefixes
-from tests.laws.worlds import Row, Toy
+from tests.laws.worlds import Toy
 from tests.samplers import enumeration
 from tests.samplers.free.test_free_law import (
     DRAWS,
@@ -31,7 +31,14 @@ from tests.samplers.free.test_free_law import (
     target,
 )
 from tests.samplers.free.test_free_stages import draw, scripted
-from tests.samplers.free.two_stage import END, LENGTH, MARKER, SPECIAL, World
+from tests.samplers.free.two_stage import (
+    END,
+    LENGTH,
+    SPECIAL,
+    World,
+    tagged_law,
+    tagged_outcomes,
+)
 
 S, E = SPECIAL
 PIECES = (b"a", b"b", S, b"ab", b"f", E)
@@ -108,46 +115,10 @@ TAGS = [("<s>", "<e>"), ("<s>f", "<e>"), ("f", "f<e>")]
 
 @pytest.mark.parametrize("tags", TAGS, ids="|".join)
 def test_tagged_regions_have_the_law_of_their_parts_in_turn(tags: tuple[str, str]) -> None:
-    limit, law = 4, {}
-    begin, end = map(as_bytes, tags)
-
-    class Opening(World):
-        def opens(self, text: bytes) -> bool:
-            return any((m + end).startswith(text) and m + end != text for m in self.members)
-
-    def free(tokens: Row, onward: bytes, p: float) -> None:
-        same = Opening(BETWEEN.pieces, BETWEEN.members, end=BETWEEN.end)
-        for part in same.free_parts([begin], limit - len(tokens), tokens, onward=onward):
-            to = tokens + part.tokens
-            if part.kind == MARKER and len(to) < limit:
-                region(to, part.onward, p * part.p)
-            else:
-                kind = "complete" if part.kind == END else "length"
-                law[kind, to] = law.get((kind, to), 0.0) + p * part.p
-
-    def region(tokens: Row, onward: bytes, p: float) -> None:
-        rows = BETWEEN.regions(onward, begin, end, 8)
-        toy = Toy(
-            BETWEEN.vocabulary,
-            lambda prefix: BETWEEN.probabilities((*tokens, *prefix)),
-            list(rows),
-            ends_itself=True,
-        )
-        for row, q in enumeration.masked(toy, limit - len(tokens)).law.items():
-            if row is None:
-                law["lost"] = law.get("lost", 0.0) + p * q
-            else:
-                free(tokens + row, rows[row], p * q)
-
-    free((), b"", 1.0)
+    limit = 4
+    law = tagged_law(BETWEEN, *map(as_bytes, tags), limit)
     samples = draw(BETWEEN, FreeText(between=tags), n=2500, max_new_tokens=limit)
-    outcomes = [
-        "lost"
-        if s.regions and s.regions[-1]["finish_reason"] != "complete"
-        else (s.finish_reason, tuple(s.token_ids))
-        for s in samples
-    ]
-    assert g_test(outcomes, law) > 1e-4
+    assert g_test(tagged_outcomes(samples), law) > 1e-4
 
 
 @pytest.mark.parametrize("method", ["masked", "exact", "disc", "topn", "smc"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from cdec.core.constraint import Constraint
 from cdec.core.models.tabular import TabularModel
+from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.grammars.finite_language import FiniteLanguage
 from tests.laws.worlds import Row, Toy, toy_set
+from tests.samplers import enumeration
 
 SPECIAL = {b"\xf5": "<s>", b"\xf6": "<e>"}
 """Special tokens: enumerated as bytes that no text has, and in the vocabulary without bytes."""
@@ -201,3 +203,53 @@ PIECES = (b"a", b"b", b"|", b"ab", b"a|", b"|a", b"b|ab", b"|bb")
 MEMBERS = (b"a", b"ab", b"abb", b"ba")
 WORLD = World(PIECES, MEMBERS)
 SET_WORLD = World(PIECES, MEMBERS, by_tokens=True, rows=((0,), (3,), (3, 1), (1, 0)))
+
+
+def tagged_law(world: World, begin: bytes, end: bytes, limit: int) -> dict[object, float]:
+    """Return the law of texts with regions between two tags, of at most ``limit`` tokens.
+
+    Free parts and regions are enumerated in turn, each under the law of its own. Texts are told
+    apart as by ``tagged_outcomes``.
+    """
+    law: dict[object, float] = {}
+
+    class Opening(World):
+        def opens(self, text: bytes) -> bool:
+            return any((m + end).startswith(text) and m + end != text for m in self.members)
+
+    def free(tokens: Row, onward: bytes, p: float) -> None:
+        same = Opening(world.pieces, world.members, end=world.end)
+        for part in same.free_parts([begin], limit - len(tokens), tokens, onward=onward):
+            to = tokens + part.tokens
+            if part.kind == MARKER and len(to) < limit:
+                region(to, part.onward, p * part.p)
+            else:
+                kind = "complete" if part.kind == END else "length"
+                law[kind, to] = law.get((kind, to), 0.0) + p * part.p
+
+    def region(tokens: Row, onward: bytes, p: float) -> None:
+        rows = world.regions(onward, begin, end, 8)
+        toy = Toy(
+            world.vocabulary,
+            lambda prefix: world.probabilities((*tokens, *prefix)),
+            list(rows),
+            ends_itself=True,
+        )
+        for row, q in enumeration.masked(toy, limit - len(tokens)).law.items():
+            if row is None:
+                law["lost"] = law.get("lost", 0.0) + p * q
+            else:
+                free(tokens + row, rows[row], p * q)
+
+    free((), b"", 1.0)
+    return law
+
+
+def tagged_outcomes(samples: Iterable[Sample]) -> list[object]:
+    """Return how texts with regions ended, and their tokens; "lost" where a region did not end."""
+    return [
+        "lost"
+        if s.regions and s.regions[-1]["finish_reason"] != "complete"
+        else (s.finish_reason, tuple(s.token_ids))
+        for s in samples
+    ]
