@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
-from cdec.cli.frame.declaration import option
+from cdec.cli.frame.declaration import NumberOrWord, option
 from cdec.cli.options.shared import refuse_unused
 from cdec.core.errors import UsageError
 
@@ -16,6 +17,7 @@ OF_RAY = (
     "worker_cpus",
     "worker_gpus",
     "worker_memory",
+    "worker_accelerator",
     "retries",
     "part_size",
     "part_format",
@@ -32,13 +34,12 @@ class EngineOptions:
         "--output is the folder or its URL that gets one for each.",
         ENGINE,
     )
-    workers: int | None = option(
+    workers: NumberOrWord | None = option(
         None,
-        "Workers, each with a model of its own; as many as the cluster has processors for if "
-        "not given.",
+        "Workers, each with a model of its own, or the least and the most of them (1..8); as many "
+        "as the cluster has processors for if not given.",
         ENGINE,
-        metavar="N",
-        at_least=1,
+        metavar="N[..M]",
     )
     ray_address: str | None = option(
         None,
@@ -60,6 +61,9 @@ class EngineOptions:
     worker_memory: str | None = option(
         None, "Memory a worker asks for, such as 16GB.", ENGINE, metavar="SIZE"
     )
+    worker_accelerator: str | None = option(
+        None, "Type of a worker's accelerator, as Ray names it: A100.", ENGINE, metavar="NAME"
+    )
     retries: int = option(
         3,
         "How often a part file is begun again whose worker died.",
@@ -78,7 +82,25 @@ class EngineOptions:
         "jsonl", "Format of the part files written.", ENGINE
     )
 
+    def pool_sizes(self) -> int | tuple[int, int] | None:
+        """Return how many workers there are, or the least and the most; None if nothing is said.
 
+        Raises:
+            UsageError: Numbers that make no sense.
+        """
+        if self.workers is None:
+            return None
+        match = _WORKERS.fullmatch(self.workers)
+        least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        if not 1 <= least <= most:
+            raise UsageError(
+                f"--workers is {self.workers!r}, expected a number of at least 1, or two of them",
+                hint="write for example --workers 8, or --workers 1..8",
+            )
+        return least if least == most else (least, most)
+
+
+_WORKERS = re.compile(r"(\d{1,6})(?:\.\.(\d{1,6}))?", re.ASCII)
 _OF_ONE_PROCESS = ("tree", "save_counts", "copy", "trace", "idle", "max_bad")
 
 
@@ -87,6 +109,7 @@ def check_engine(options: EngineOptions, typed: frozenset[str]) -> None:
     if options.engine == "local":
         refuse_unused(OF_RAY, typed, "without --engine ray")
         return
+    options.pool_sizes()
     refuse_unused(
         _OF_ONE_PROCESS, typed, "with --engine ray, which deals records out to other processes"
     )

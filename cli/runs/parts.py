@@ -79,11 +79,12 @@ def sample_parts(options: Options, run: Run) -> int:
     )
     folder.prepare(force=options.writing.force, resume=options.writing.resume)
     pool = Pool(
-        workers=options.dealing.workers,
+        workers=options.dealing.pool_sizes(),
         cpus=options.dealing.worker_cpus,
         gpus=options.dealing.worker_gpus,
         memory=parse_size(options.dealing.worker_memory, "--worker-memory"),
         retries=options.dealing.retries,
+        accelerator=options.dealing.worker_accelerator,
     )
     dealt = parts or parts_of_records(files.records, options.dealing.part_size)
     read = {
@@ -93,7 +94,7 @@ def sample_parts(options: Options, run: Run) -> int:
         "shard": options.prompts.chosen_shard,
     }
     reports = _Reports(run, plan, folder, PartRun())
-    cpus = None if pool.workers is None else max(1, math.ceil(pool.workers * pool.cpus))
+    cpus = None if pool.most is None else max(1, math.ceil(pool.most * pool.cpus))
     with folder.locked(), _silent(options.debug), cluster(options.dealing.ray_address, cpus=cpus):
         reports.follow(dealt_out(dealt, folder, settings, pool, read=read, run=reports.parts))
     run.console.warn(files.prompts.stats.notices)

@@ -144,12 +144,8 @@ def _row(found: dict[str, object] | CdecError, row: int, name: str, most: int) -
         return _bad_row(row, found)
     if found.pop("id_is_number", False) and str(found.get("id")).lstrip("-").isdecimal():
         found["id"] = int(str(found["id"]))  # as cdec's own Parquet outputs write numbers
-    for field in _WHOLE_NUMBERS & found.keys():
-        value = found[field]
-        if isinstance(value, float) and value.is_integer():
-            found[field] = int(value)
     try:
-        size = len(orjson.dumps(found))
+        size = len(orjson.dumps(with_whole_numbers(found)))
     except (TypeError, ValueError) as problem:
         text = f"{name}, row {row}: {problem}"
         return _bad_row(row, FieldError(text, hint="write it as a text", line=row))
@@ -158,6 +154,15 @@ def _row(found: dict[str, object] | CdecError, row: int, name: str, most: int) -
 
         return _bad_row(row, row_too_long(name, row, size, most))
     return Row(row, found, fields=found, unit="row")
+
+
+def with_whole_numbers(found: dict[str, object]) -> dict[str, object]:
+    """Return a row of a table, whose fields that are integers are made such in place."""
+    for field in _WHOLE_NUMBERS & found.keys():
+        value = found[field]
+        if isinstance(value, float) and value.is_integer():
+            found[field] = int(value)
+    return found
 
 
 def _bad_row(row: int, error: CdecError) -> Row:

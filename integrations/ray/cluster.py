@@ -151,6 +151,8 @@ def quiet_data() -> Iterator[None]:
         logger.setLevel(level)
 
 
+_ACCELERATOR = "accelerator_type:"
+"""Begins the name of what a machine has, one for each type of its accelerators."""
 _STATUS = b"__autoscaling_status"
 """Where Ray's monitor keeps its last report, of a cluster that scales or not."""
 
@@ -171,6 +173,14 @@ def most_of(kind: str) -> float:
     if declared is not None:
         return max(now, float(declared.get(kind, 0)))
     return math.inf if _scales(_report()) else now
+
+
+def _accelerators() -> list[str] | None:
+    """Return the types of the accelerators there are; None where machines may be added."""
+    if _declared() is not None or _scales(_report()):
+        return None
+    names = sorted(resources())
+    return [name.removeprefix(_ACCELERATOR) for name in names if name.startswith(_ACCELERATOR)]
 
 
 def _declared() -> Mapping[str, float] | None:
@@ -219,31 +229,46 @@ class Pool:
     """A pool of workers, each of which holds a model of its own.
 
     Attributes:
-        workers: How many; None takes as many as the cluster has processors for.
+        workers: How many, or the least and the most of them, between which Ray chooses by what
+            there is to do; None takes as many as the cluster has processors for, and up to as many
+            as it can ever have.
         cpus: Processors a worker asks for.
         gpus: Graphics processors a worker asks for; a fraction lets workers share one.
         memory: Bytes of memory that a worker asks for; None asks for none.
         retries: How often work is done again whose worker died.
+        accelerator: Type of the machines' accelerators, as Ray names it (``A100``); None for any.
 
     Raises:
         UsageError: A number out of range.
     """
 
-    workers: int | None = None
+    workers: int | tuple[int, int] | None = None
     cpus: float = 1.0
     gpus: float = 0.0
     memory: int | None = None
     retries: int = 3
+    accelerator: str | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.workers, tuple):
+            first, last = self.workers
+            if not 1 <= first <= last:
+                raise UsageError(
+                    f"`workers` is {self.workers}", hint="give the least and the most, as (1, 8)"
+                )
         least = {"workers": 1, "cpus": 0, "gpus": 0, "memory": 1, "retries": 0}
         for name, bound in least.items():
             value = getattr(self, name)
-            if value is not None and not value >= bound:
+            if isinstance(value, int | float) and not value >= bound:
                 raise UsageError(f"`{name}` is {value}, expected at least {bound}")
 
-    def size(self, work: int | None = None, *, spare: float = 0.0) -> int:
-        """Return how many workers there are.
+    @property
+    def most(self) -> int | None:
+        """The most workers that were asked for; None where nobody said it."""
+        return self.workers[1] if isinstance(self.workers, tuple) else self.workers
+
+    def sizes(self, work: int | None = None, *, spare: float = 0.0) -> tuple[int, int | None]:
+        """Return the least and the most workers there are; no most where nobody knows it.
 
         Args:
             work: Pieces of work there are; None where that is not known.
@@ -253,22 +278,43 @@ class Pool:
             UsageError: The cluster can never have what a single worker asks for.
         """
         asked = {"CPU": self.cpus, "GPU": self.gpus}
+        has = resources()
+        can_have = {kind: has.get(kind, 0.0) for kind in asked}
         for kind, amount in asked.items():
             # What it has now is not all: it may begin with none, and add machines as it is asked.
-            if amount > resources().get(kind, 0) and amount > (most := most_of(kind)):
+            if amount > can_have[kind] or self.workers is None:
+                can_have[kind] = most_of(kind)
+            if amount > can_have[kind]:
                 raise UsageError(
-                    f"a worker asks for {amount:g} {kind}, and the cluster has {most:g} at most",
+                    f"a worker asks for {amount:g} {kind}, and the cluster has "
+                    f"{can_have[kind]:g} at most",
                     hint="ask for less, or start Ray on more machines",
                 )
-        fits = self.workers
-        if fits is None:
-            has = resources()
-            has["CPU"] = has.get("CPU", 0) - spare
-            fits = min(
-                (int(has.get(kind, 0) // amount) for kind, amount in asked.items() if amount > 0),
-                default=1,
+        self._require_accelerator()
+        if self.workers is None:
+            least, most = (
+                min((_fitting(there, kind, amount, spare) for kind, amount in asked.items()))
+                for there in (has, can_have)
             )
-        return max(1, fits if work is None else min(fits, work))
+        else:
+            first = self.workers if isinstance(self.workers, int) else self.workers[0]
+            least, most = float(first), float(self.most or first)
+        least, most = max(1.0, least), max(1.0, most)
+        if work is not None:
+            least, most = min(least, work), min(most, work)
+        if math.isinf(least):
+            # Nothing that is counted is asked for.
+            least = most = 1.0
+        return int(least), None if math.isinf(most) else int(most)
+
+    def _require_accelerator(self) -> None:
+        there = _accelerators() if self.accelerator is not None else None
+        if there is not None and self.accelerator not in there:
+            raise UsageError(
+                f"a worker asks for an accelerator {self.accelerator}, and the cluster has "
+                f"{', '.join(there) or 'none'}",
+                hint="name one that it has (ray status), or start Ray on other machines",
+            )
 
     def cpus_beside(self, spare: float) -> float:
         """Return the processors that a worker asks for; none where ``spare`` takes the last."""
@@ -297,12 +343,15 @@ class Pool:
             is_read: Whether the rows may have to be read first, which takes a processor.
 
         Raises:
-            UsageError: As ``size``.
+            UsageError: As ``sizes``.
         """
         data, spare = ray_library().data, _READING if is_read else 0.0
         again: dict[str, Any] = {"max_restarts": -1, "max_task_retries": self.retries}
         if self.memory is not None:
             again["memory"] = self.memory
+        if self.accelerator is not None:
+            again["accelerator_type"] = self.accelerator
+        least, most = self.sizes(work, spare=spare)
         with warnings.catch_warnings():
             # Ray has no other way to say how often a worker's work is done again.
             warnings.filterwarnings("ignore", message=".*ray_remote_args.*")
@@ -312,10 +361,18 @@ class Pool:
                 batch_size=batch_size,
                 batch_format="pyarrow",
                 compute=data.ActorPoolStrategy(
-                    size=self.size(work, spare=spare), max_tasks_in_flight_per_actor=IN_FLIGHT
+                    min_size=least, max_size=most, max_tasks_in_flight_per_actor=IN_FLIGHT
                 ),
                 num_cpus=self.cpus_beside(spare),
                 num_gpus=self.gpus or None,
                 **again,
             )
         return mapped
+
+
+def _fitting(there: Mapping[str, float], kind: str, amount: float, spare: float) -> float:
+    """Return how many workers fit of whom each asks for an amount of a kind; inf where for none."""
+    if amount <= 0:
+        return math.inf
+    fits = (there.get(kind, 0.0) - (spare if kind == "CPU" else 0.0)) / amount
+    return fits if math.isinf(fits) else math.floor(fits)

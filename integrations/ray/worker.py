@@ -154,10 +154,12 @@ def written(
     for done in watch.work_off(sampler, records):
         if counts is not None:
             counts.note(done)
-        if done.error is None:
-            yield from done.records
-        else:
-            yield error_object(done.error, done.task.name)
+        yield from told(done)
+
+
+def told(done: Done) -> Sequence[Mapping[str, object]]:
+    """Return what is written of a record: its samples, or its error object."""
+    return done.records if done.error is None else [error_object(done.error, done.task.name)]
 
 
 @dataclass(frozen=True)

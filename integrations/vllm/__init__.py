@@ -4,6 +4,6 @@
 ``logits_processors`` name ``cdec.integrations.vllm.v1:ConstraintProcessor``, no entry point does.
 ``requests`` is what both ask of a request; ``middleware`` has its constraint compiled before, off
 the server's event loop. ``engine`` makes an engine in this process whose
-logits are kept, and ``model`` is the ``LanguageModel`` over it. What is asked, allowed and masked
-is decided by ``cdec.integrations.serving``.
+logits are kept, ``model`` is the ``LanguageModel`` over it, and ``worker`` makes both in workers
+of Ray's. What is asked, allowed and masked is decided by ``cdec.integrations.serving``.
 """

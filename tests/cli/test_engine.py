@@ -215,6 +215,7 @@ def test_without_ray_the_exit_status_is_69_and_nothing_is_written(
         ("--worker-cpus", "2"),
         ("--worker-gpus", "1"),
         ("--worker-memory", "1GB"),
+        ("--worker-accelerator", "A100"),
         ("--retries", "1"),
         ("--part-size", "5"),
         ("--part-format", "parquet"),
@@ -244,6 +245,48 @@ def test_options_of_one_process_mean_nothing_to_workers(
     result = cdec("sample", "-a", cities, "-i", source, "-o", "out", *words, *RAY)
     assert (result.status, result.error_code) == (2, "E_USAGE")
     assert "with --engine ray" in result.stderr
+
+
+@pytest.mark.usefixtures("in_turn")
+@pytest.mark.parametrize(
+    ("given", "pool"),
+    [
+        ((), Pool()),
+        (("--workers", "3"), Pool(workers=3)),
+        (("--workers", "2..2"), Pool(workers=2)),
+        (
+            ("--workers", "1..8", "--worker-gpus", "1", "--worker-accelerator", "A100"),
+            Pool(workers=(1, 8), gpus=1, accelerator="A100"),
+        ),
+    ],
+)
+def test_words_say_of_what_workers_the_pool_is(
+    cdec: Runner,
+    cities: Path,
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: tuple[str, ...],
+    pool: Pool,
+) -> None:
+    told: list[Any] = []
+    mapped = Pool.mapped
+    monkeypatch.setattr(
+        Pool, "mapped", lambda self, *a, **k: told.append(self) or mapped(self, *a, **k)
+    )
+    monkeypatch.setattr(cluster, "cluster", lambda *_, cpus: told.append(cpus) or nullcontext())
+    words = ("sample", "-a", cities, "-i", source, "-o", "out", "--method", "masked", *RAY)
+    assert cdec(*words, *given).status == 0
+    assert told == [pool.most, pool]
+
+
+@pytest.mark.parametrize("given", ["0", "8..1", "0..2", "1-8", "1..", "many", "-1"])
+def test_numbers_of_workers_that_make_no_sense_are_refused(
+    cdec: Runner, cities: Path, source: Path, given: str
+) -> None:
+    words = ("sample", "-a", cities, "-i", source, "-o", "out", f"--workers={given}", *RAY)
+    result = cdec(*words)
+    assert (result.status, result.error_code) == (2, "E_USAGE")
+    assert f"--workers is '{given}'" in result.stderr and "--workers 1..8" in result.stderr
 
 
 def test_workers_need_a_folder_to_write_to(cdec: Runner, cities: Path, source: Path) -> None:

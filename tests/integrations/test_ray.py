@@ -26,7 +26,7 @@ from .ray_worlds import artifact, as_written, lines, one_process, prompts, slow_
 
 ray = pytest.importorskip("ray", reason='needs Ray: pip install "cdec[ray]"')
 
-from cdec.integrations.ray import sample, sample_parts  # noqa: E402
+from cdec.integrations.ray import BatchSampler, sample, sample_parts  # noqa: E402
 from cdec.integrations.ray.cluster import Pool, cluster  # noqa: E402
 from cdec.integrations.ray.parts import PartFolder, parts_of_records  # noqa: E402
 from cdec.integrations.ray.run import PartRun  # noqa: E402
@@ -125,6 +125,43 @@ def test_a_dataset_of_prompts_becomes_the_samples_of_one_process(tmp_path: Path,
     key = ("id", "index", "text", "logprob", "log_weight", "seed", "draws")
     found = sorted(tuple(row[name] for name in key) for row in drawn)
     assert found == sorted(tuple(record[name] for name in key) for record in alone)
+
+
+@pytest.mark.usefixtures("two_workers")
+@pytest.mark.parametrize("format", ["pyarrow", "numpy", "pandas"])
+def test_batches_of_a_dataset_are_drawn_with_their_columns(tmp_path: Path, format: str) -> None:
+    records = [{"id": i, "prompt": f"the {i}th", "year": 2000 + i} for i in range(24)]
+    settings = {"artifact": str(artifact(tmp_path)), "method": "masked", "seed": 5}
+    mapped = ray.data.from_items(records).map_batches(
+        BatchSampler,
+        fn_constructor_kwargs={"model": slow_model(), **settings},
+        batch_size=8,
+        batch_format=format,
+        concurrency=(1, 2),
+        num_cpus=0.5,
+    )
+    drawn = sorted(mapped.take_all(), key=lambda row: row["id"])
+    assert mapped.schema().base_schema.field("id").type == "int64"
+    alone = one_process(records, slow_model()(), **settings)
+    names = ("id", "text", "logprob", "seed")
+    assert [tuple(row[name] for name in names) for row in drawn] == [
+        tuple(record[name] for name in names) for record in alone
+    ]
+    assert [(row["prompt"], row["year"]) for row in drawn] == [
+        (record["prompt"], record["year"]) for record in records
+    ]
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_a_pool_of_one_to_two_workers_draws_what_one_process_draws(tmp_path: Path) -> None:
+    records = [{"id": f"q{i}", "prompt": f"the {i}th"} for i in range(24)]
+    settings = {"artifact": str(artifact(tmp_path)), "method": "masked"}
+    dataset = ray.data.from_items(records)
+    drawn = sample(dataset, slow_model(0.2), workers=(1, 2), cpus=0.5, rows=2, **settings)
+    alone = one_process(records, slow_model()(), **settings)
+    assert sorted((row["id"], row["text"]) for row in drawn.take_all()) == sorted(
+        (record["id"], record["text"]) for record in alone
+    )
 
 
 @pytest.mark.usefixtures("two_workers")

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -204,7 +205,15 @@ def test_an_open_constraint_cannot_be_sent_to_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"workers": 0}, {"cpus": -1.0}, {"gpus": float("nan")}, {"retries": -1}]
+    "wrong",
+    [
+        {"workers": 0},
+        {"workers": (2, 1)},
+        {"workers": (0, 1)},
+        {"cpus": -1.0},
+        {"gpus": float("nan")},
+        {"retries": -1},
+    ],
 )
 def test_numbers_of_a_pool_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
@@ -233,22 +242,28 @@ def test_a_value_that_an_option_cannot_have_is_an_error_before_any_worker_begins
 
 
 @pytest.mark.parametrize(
-    ("has", "given", "size", "cpus"),
+    ("has", "given", "sizes", "cpus"),
     [
-        (2.0, {}, 1, 1.0),
-        (8.0, {}, 7, 1.0),
-        (8.0, {"cpus": 2.0}, 3, 2.0),
-        (1.0, {}, 1, 0.0),
-        (2.0, {"workers": 2}, 2, 1.0),
-        (2.0, {"cpus": 2.0}, 1, 0.0),
+        (2.0, {}, (1, 1), 1.0),
+        (8.0, {}, (7, 7), 1.0),
+        (8.0, {"cpus": 2.0}, (3, 3), 2.0),
+        (1.0, {}, (1, 1), 0.0),
+        (2.0, {"workers": 2}, (2, 2), 1.0),
+        (2.0, {"workers": (1, 8)}, (1, 8), 1.0),
+        (2.0, {"cpus": 2.0}, (1, 1), 0.0),
+        (2.0, {"cpus": 0.0}, (1, 1), 0.0),
     ],
 )
 def test_a_processor_is_left_to_what_reads_a_dataset(
-    monkeypatch: pytest.MonkeyPatch, has: float, given: dict[str, Any], size: int, cpus: float
+    monkeypatch: pytest.MonkeyPatch,
+    has: float,
+    given: dict[str, Any],
+    sizes: tuple[int, int],
+    cpus: float,
 ) -> None:
-    monkeypatch.setattr("cdec.integrations.ray.cluster.resources", lambda: {"CPU": has})
+    _cluster(monkeypatch, {"CPU": has})
     pool = Pool(**given)
-    assert (pool.size(spare=1), pool.cpus_beside(1)) == (size, cpus)
+    assert (pool.sizes(spare=1), pool.cpus_beside(1)) == (sizes, cpus)
     assert pool.cpus_beside(0) == pool.cpus
 
 
@@ -268,18 +283,85 @@ def test_what_a_cluster_has_not_is_refused_where_it_can_never_have_it(
     types: dict[str, str],
     is_refused: bool,
 ) -> None:
-    monkeypatch.setattr(capacity, "ray_library", lambda: None)
-    monkeypatch.setattr(capacity, "resources", lambda: {"CPU": 2.0})
-    monkeypatch.setattr("cdec.integrations.ray.cluster.resources", lambda: {"CPU": 2.0})
-    monkeypatch.setattr(capacity, "_declared", lambda: declared)
-    report = {"autoscaler_report": {"node_type_mapping": types}}
-    monkeypatch.setattr(capacity, "_report", lambda: report)
+    _cluster(monkeypatch, {"CPU": 2.0}, declared, types)
     pool = Pool(gpus=1)
     if is_refused:
         with pytest.raises(UsageError, match="1 GPU, and the cluster has 0 at most"):
-            pool.size()
+            pool.sizes()
     else:
-        assert pool.size() == 1
+        assert pool.sizes()[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("declared", "types", "sizes"),
+    [
+        ({"CPU": 17, "GPU": 8}, {}, (1, 8)),
+        ({"CPU": 5, "GPU": 8}, {}, (1, 4)),
+        (None, {"a1": "ray.head.default"}, (1, None)),
+    ],
+)
+def test_a_cluster_that_begins_with_nothing_is_asked_for_more(
+    monkeypatch: pytest.MonkeyPatch,
+    declared: dict[str, float] | None,
+    types: dict[str, str],
+    sizes: tuple[int, int | None],
+) -> None:
+    _cluster(monkeypatch, {"memory": 1e9}, declared, types)
+    pool = Pool(gpus=1, accelerator="H100")
+    assert pool.sizes(spare=1) == sizes
+    assert pool.sizes(3, spare=1) == (1, 3)
+    assert pool.cpus_beside(1) == 1
+
+
+@pytest.mark.parametrize(
+    ("workers", "sizes"), [(2, (2, 2)), ((1, 8), (1, 5)), ((3, 4), (3, 4)), (None, (1, 5))]
+)
+def test_ray_is_told_of_the_pool(
+    monkeypatch: pytest.MonkeyPatch, workers: Any, sizes: tuple[int, int]
+) -> None:
+    _cluster(monkeypatch, {"CPU": 0.0}, {"CPU": 64, "GPU": 64})
+    data = SimpleNamespace(ActorPoolStrategy=SimpleNamespace)
+    monkeypatch.setattr(capacity, "ray_library", lambda: SimpleNamespace(data=data))
+    dataset: Any = SimpleNamespace(map_batches=lambda kind, **told: told)
+    pool = Pool(workers, cpus=2, gpus=1, memory=1 << 30, retries=4, accelerator="H100")
+    told: Any = pool.mapped(dataset, dict, {"a": 1}, batch_size=7, work=5)
+    compute = told.pop("compute")
+    assert (compute.min_size, compute.max_size) == sizes
+    assert compute.max_tasks_in_flight_per_actor == capacity.IN_FLIGHT
+    assert told == {
+        "fn_constructor_kwargs": {"a": 1},
+        "batch_size": 7,
+        "batch_format": "pyarrow",
+        "num_cpus": 2,
+        "num_gpus": 1,
+        "memory": 1 << 30,
+        "accelerator_type": "H100",
+        "max_restarts": -1,
+        "max_task_retries": 4,
+    }
+
+
+def test_an_accelerator_that_a_cluster_can_never_have_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _cluster(monkeypatch, {"CPU": 8.0, "GPU": 2.0, "accelerator_type:A100": 1.0})
+    assert Pool(gpus=1, accelerator="A100").sizes() == (2, 2)
+    with pytest.raises(UsageError, match="an accelerator H100, and the cluster has A100"):
+        Pool(gpus=1, accelerator="H100").sizes()
+
+
+def _cluster(
+    monkeypatch: pytest.MonkeyPatch,
+    has: dict[str, float],
+    declared: dict[str, float] | None = None,
+    types: dict[str, str] | None = None,
+) -> None:
+    """Let Ray tell of a cluster: what it has, what its configuration allows, its machines."""
+    monkeypatch.setattr(capacity, "ray_library", lambda: None)
+    monkeypatch.setattr(capacity, "resources", lambda: dict(has))
+    monkeypatch.setattr(capacity, "_declared", lambda: declared)
+    report = {"autoscaler_report": {"node_type_mapping": types or {}}}
+    monkeypatch.setattr(capacity, "_report", lambda: report)
 
 
 def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
