@@ -14,6 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, EncodingError, LimitError, UsageError
 from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
 from cdec.core.native import library
-from cdec.core.session import DEAD, HostSession, Session, integers
+from cdec.core.session import HostSession, Session, integers
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -35,9 +36,10 @@ WORDS, SENTENCES = "words", "sentences"
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 _LINE = re.compile(r"[^\n]+")
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…][\"'”’»)\]]*(?=\s|\Z)|[。！？][」』”’]*|\Z)")
-_MOST_COMPARED = 1 << 29
+MOST_COMPARED = 1 << 29
 """Bytes compared in search of a place where a text may stand."""
-_BLOCK, _BLOCKS = 64, 64 * 64
+SEPARATOR = b"\xff"
+"""Stands behind a document; no text has such a byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,26 +78,48 @@ class SpanOptions:
             )
 
 
-class _SpanView(NamedTuple):
+class SpanView(NamedTuple):
     """All that a walk reads; ``cdec_spans`` of the compiled library, field by field."""
 
     data: NDArray[np.uint8]
     begin: NDArray[np.int32]
     length: NDArray[np.int32]
-    shared: NDArray[np.int32]
     least: NDArray[np.int32]
-    near_shared: NDArray[np.int32]
-    far_shared: NDArray[np.int32]
     ends: NDArray[np.bool_]
     is_ordinary: NDArray[np.bool_]
     flat: NDArray[np.uint8]
     byte_offsets: NDArray[np.int64]
     end_ids: NDArray[np.int64]
-    root: NDArray[np.uint32]
+    wide_states: NDArray[np.int64]
+    wide_masks: NDArray[np.uint32]
     width: int
 
+    @classmethod
+    def of(cls, rows: Mapping[str, NDArray[Any]], vocabulary: Vocabulary) -> SpanView:
+        """Return the view of rows, as ``span_rows`` gives them, without known masks."""
+        return cls(
+            **rows,
+            is_ordinary=vocabulary.is_ordinary,
+            flat=vocabulary.flat_bytes,
+            byte_offsets=vocabulary.byte_offsets,
+            end_ids=np.array(vocabulary.eos_token_ids, np.int64),
+            wide_states=np.empty(0, np.int64),
+            wide_masks=np.empty((0, mask_words(vocabulary.width)), np.uint32),
+            width=int(vocabulary.width),
+        )
 
-class _Places(NamedTuple):
+    def begins(self, first: int, stop: int, size: int) -> NDArray[np.int32]:
+        """Return where the pieces of so many bytes stand with which some rows begin."""
+        begin, is_one = self.begin[first:stop], None
+        if len(self.ends):
+            is_one = self.ends[begin + size]
+        if len(self.least):
+            is_late = self.least[first:stop] <= begin + size
+            is_one = is_late if is_one is None else is_one & is_late
+        return begin if is_one is None else begin[is_one]
+
+
+class Places(NamedTuple):
     """Where pieces of a text begin and end, in characters.
 
     Attributes:
@@ -126,7 +150,7 @@ def _table(bounds: list[tuple[int, int]]) -> NDArray[np.int64]:
     return np.array(bounds, np.int64).reshape(-1, 2)
 
 
-def _places(text: str, options: SpanOptions) -> _Places:
+def _places(text: str, options: SpanOptions) -> Places:
     """Return where pieces begin and end; of each place where one begins, some end is in reach."""
     n = len(text)
     if options.whole is None:
@@ -148,7 +172,78 @@ def _places(text: str, options: SpanOptions) -> _Places:
     low = np.searchsorted(ends, nearest)
     high = np.searchsorted(ends, farthest, "right") - 1
     kept = low <= high
-    return _Places(begins[kept], ends[low[kept]], ends[high[kept]], ends)
+    return Places(begins[kept], ends[low[kept]], ends[high[kept]], ends)
+
+
+def span_rows(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], options: SpanOptions
+) -> dict[str, NDArray[Any]]:
+    """Sort what follows the places where pieces of documents may begin.
+
+    Args:
+        data: uint8[D] UTF-8 of the documents, a ``SEPARATOR`` behind each.
+        offsets: int64[M + 1] where each begins.
+        options: Which pieces.
+
+    Returns:
+        ``data``, ``begin``, ``length``, ``least`` and ``ends``, as ``cdec_spans`` has them; no row
+        where there is no such piece. Cost: O(D), 0.2 s and 15 bytes of memory a byte for 1 MB;
+        where pieces are whole or have bounds also what finding words takes.
+    """
+    none = np.empty(0, np.int32)
+    rows: dict[str, NDArray[Any]] = {
+        "data": data, "length": none, "least": none, "ends": np.empty(0, np.bool_),
+    }  # fmt: skip
+    if options == SpanOptions():
+        size = int(np.count_nonzero(data & 0xC0 != 0x80)) - (len(offsets) - 1)
+        begin = np.empty(size, np.int32)
+        library.spans_sort(data, none, begin, none)
+        return rows | {"begin": begin}
+    until, nearest, ends, size = _marked(data, offsets, options)
+    begin, length = np.empty((2, size), np.int32)
+    library.spans_sort(data, until, begin, length)
+    rows |= {"begin": begin, "length": length}
+    rows |= {} if options.shortest is None else {"least": nearest[begin]}
+    return rows | ({} if options.whole is None else {"ends": ends})
+
+
+def _marked(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], options: SpanOptions
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_], int]:
+    """Return of each byte where a piece from there ends at the farthest and at the nearest.
+
+    Both are int32[D], -1 where none begins; bool[D + 1] is where pieces end; how many begin.
+    """
+    until, nearest = np.full(len(data), -1, np.int32), np.full(len(data), -1, np.int32)
+    ends, size = np.zeros(len(data) + 1, np.bool_), 0
+    for first, behind in pairwise(offsets.tolist()):
+        own = data[first : behind - 1]
+        places = _places(own.tobytes().decode(), options)
+        at = first + np.append(np.flatnonzero(own & 0xC0 != 0x80), len(own)).astype(np.int32)
+        until[at[places.begins]], nearest[at[places.begins]] = at[places.most], at[places.least]
+        ends[at[places.ends]] = True
+        size += len(places.begins)
+    return until, nearest, ends, size
+
+
+def letters_known(letters: NDArray[np.uint8], vocabulary: Vocabulary) -> bool:
+    """Say whether each of some bytes is a token of its own: then no piece is a dead end."""
+    lengths = np.diff(vocabulary.byte_offsets)
+    single = np.flatnonzero((lengths == 1) & vocabulary.is_ordinary)
+    return bool(np.isin(letters, vocabulary.flat_bytes[vocabulary.byte_offsets[single]]).all())
+
+
+def require_ends(vocabulary: Vocabulary) -> None:
+    """Refuse a vocabulary without an end-of-sequence id.
+
+    Raises:
+        UsageError: It has none.
+    """
+    if not vocabulary.eos_token_ids:
+        raise UsageError(
+            "spans end with an end-of-sequence id, the vocabulary has none",
+            hint="name one with Vocabulary.with_eos",
+        )
 
 
 class SpanConstraint(Constraint):
@@ -166,8 +261,9 @@ class SpanConstraint(Constraint):
         LimitError: It has more than ``MAX_DOCUMENT_BYTES``.
         UsageError: The document is no text, or the vocabulary has no end-of-sequence id.
 
-    Cost: 0.2 s for 1 MB; memory 20 bytes a byte. A mask costs a walk of the vocabulary's trie, as
-    far as pieces go on so: microseconds where few places are left.
+    Cost: 0.2 s for 1 MB; memory 5 bytes a byte, up to 14 where pieces are whole or have bounds. A
+    mask costs a walk of the vocabulary's trie, as far as pieces go on so: microseconds where few
+    places are left.
     """
 
     def __init__(
@@ -185,45 +281,26 @@ class SpanConstraint(Constraint):
         self._view = self._sorted(_utf8(document))
         root = np.zeros((1, mask_words(vocabulary.width)), np.int32)
         SpanSession(self._view, self._trie).fill_mask(np.zeros(1, np.int64), root)
-        self._view = self._view._replace(root=root.view(np.uint32))
+        self._view = self._view._replace(
+            wide_states=np.zeros(1, np.int64), wide_masks=root.view(np.uint32)
+        )
 
-    def _sorted(self, data: NDArray[np.uint8]) -> _SpanView:
+    def _sorted(self, data: NDArray[np.uint8]) -> SpanView:
         """Return the rows of the document."""
-        if not self.vocabulary.eos_token_ids:
-            raise UsageError(
-                "spans end with an end-of-sequence id, the vocabulary has none",
-                hint="name one with Vocabulary.with_eos",
-            )
-        places = _places(self.document, self.options)
-        if not len(places.begins):
+        require_ends(self.vocabulary)
+        rows = span_rows(data, np.array([0, len(data)]), self.options)
+        if not len(rows["begin"]):
+            is_empty = len(data) == len(SEPARATOR)
             raise EmptySetError(
-                "the document has no such piece" if len(data) else "the document is empty",
-                hint="ask for fewer words, or for any characters" if len(data) else "give one",
+                "the document is empty" if is_empty else "the document has no such piece",
+                hint="give one" if is_empty else "ask for fewer words, or for any characters",
             )
-        at = np.append(np.flatnonzero(data & 0xC0 != 0x80), len(data)).astype(np.int32)
-        until, least = np.full((2, len(data)), -1, np.int32)
-        until[at[places.begins]], least[at[places.begins]] = at[places.most], at[places.least]
-        ends = np.zeros(len(data) + 1, np.bool_)
-        ends[at[places.ends]] = True
-        begin, length, shared = np.empty((3, len(places.begins)), np.int32)
-        library.spans_sort(data, until, begin, length, shared)
-        blocks = np.arange(0, len(shared), _BLOCK)
-        near = np.minimum.reduceat(shared, blocks)
-        far = np.minimum.reduceat(shared, np.arange(0, len(shared), _BLOCKS))
-        own, words = self.vocabulary, mask_words(self.vocabulary.width)
-        return _SpanView(
-            data, begin, length, shared, least[begin], near, far, ends,
-            own.is_ordinary, own.flat_bytes, own.byte_offsets,
-            np.array(own.eos_token_ids, np.int64), np.empty((0, words), np.uint32), int(own.width),
-        )  # fmt: skip
+        return SpanView.of(rows, self.vocabulary)
 
     @cached_property
     def facts(self) -> Facts:
         """Its facts: without dead ends where every byte of the document is a token."""
-        lengths = np.diff(self.vocabulary.byte_offsets)
-        single = np.flatnonzero((lengths == 1) & self.vocabulary.is_ordinary)
-        known = self.vocabulary.flat_bytes[self.vocabulary.byte_offsets[single]]
-        is_sound = bool(np.isin(np.unique(self._view.data), known).all())
+        is_sound = letters_known(np.unique(self._view.data[:-1]), self.vocabulary)
         return Facts(kind="span", is_sound=is_sound, takes_bytes=True)
 
     def session(self, device: str = "cpu") -> Session:
@@ -240,14 +317,45 @@ class SpanConstraint(Constraint):
             piece = text.decode()
         except UnicodeDecodeError:
             return False
-        if not piece:
-            return False
+        return self._search.holds(piece)
+
+    @cached_property
+    def _search(self) -> SpanSearch:
+        return SpanSearch(self.document, self.options)
+
+    def annotations(self, text: bytes) -> Mapping[str, object]:
+        """Return where a piece stands first, in characters, and at how many places it does."""
+        begins = SpanSession(self._view, self._trie).begins(text)
+        if not len(begins):
+            return {}
+        offset = int(np.count_nonzero(self._view.data[: begins.min()] & 0xC0 != 0x80))
+        found = {"offset": offset, "length": len(text.decode()), "places": len(begins)}
+        return {"span": {**self._where, **found}}
+
+
+class SpanSearch:
+    """A document as it is, in which pieces are looked for without sorted rows.
+
+    Args:
+        document: Text.
+        options: Which pieces are meant.
+    """
+
+    def __init__(self, document: str, options: SpanOptions) -> None:
+        self.document, self.options = document, options
+
+    def holds(self, piece: str) -> bool | None:
+        """Say whether a text is a piece that is meant.
+
+        Returns:
+            None where more than 512 MiB would have to be compared.
+        """
         compared = 0
-        for start in self._candidates(piece):
-            if self._fits(start, start + len(piece)):
+        for start in self._candidates(piece) if piece else ():
+            if self.fits(start, start + len(piece)):
                 return True
             compared += len(piece)
-            if compared > _MOST_COMPARED:
+            if compared > MOST_COMPARED:
                 return None
         return False
 
@@ -261,14 +369,17 @@ class SpanConstraint(Constraint):
         else:
             yield from (s for s in self._edges[0] if self.document.startswith(piece, s))
 
-    def _fits(self, start: int, end: int) -> bool:
-        """Say whether the piece between two places is one that is meant."""
-        if self.options.whole is not None and end not in self._edges[1]:
-            return False
+    def fits(self, start: int, end: int) -> bool:
+        """Say whether the text between two places, in characters, is a piece that is meant."""
+        if self.options.whole is not None:
+            begins, ends = self._edges
+            at = bisect_left(begins, start)
+            if begins[at : at + 1] != [start] or end not in ends:
+                return False
         if self.options.shortest is None and self.options.longest is None:
             return True
-        begins, ends = self._words
-        touched = bisect_left(begins, end) - bisect_right(ends, start)
+        begins, stops = self._words
+        touched = bisect_left(begins, end) - bisect_right(stops, start)
         longest = self.options.longest
         return (self.options.shortest or 0) <= touched and (longest is None or touched <= longest)
 
@@ -282,24 +393,6 @@ class SpanConstraint(Constraint):
         found = _bounds(WORDS, self.document)
         return [begin for begin, _ in found], [end for _, end in found]
 
-    def annotations(self, text: bytes) -> Mapping[str, object]:
-        """Return where a piece stands first, in characters, and at how many places it does."""
-        session = SpanSession(self._view, self._trie)
-        state = int(session.advance_bytes(session.start(1), [text])[0])
-        if state == DEAD:
-            return {}
-        first, stop = session.rows(state)
-        ends = self._view.begin[first:stop] + len(text)
-        fitting = self._view.ends[ends] & (self._view.least[first:stop] <= ends)
-        if not fitting.any():
-            return {}
-        begin = int(self._view.begin[first:stop][fitting].min())
-        offset = int(np.count_nonzero(self._view.data[:begin] & 0xC0 != 0x80))
-        places = int(np.count_nonzero(fitting))
-        length = len(text.decode("utf-8", "replace"))
-        found = {"offset": offset, "length": length, "places": places}
-        return {"span": {**self._where, **found}}
-
 
 class SpanSession(HostSession):
     """A walk over the sorted rows; states are integers, so the session itself holds none.
@@ -309,8 +402,8 @@ class SpanSession(HostSession):
         trie: Of the vocabulary.
     """
 
-    def __init__(self, view: _SpanView, trie: TokenTrie) -> None:
-        self._spans = library.hold_spans(view)
+    def __init__(self, view: SpanView, trie: TokenTrie) -> None:
+        self._view, self._spans = view, library.hold_spans(view)
         self._trie, self._deepest = library.hold_token_trie(trie.arrays()), trie.max_depth
         self._end_ids = view.end_ids
         self.words = mask_words(view.width)
@@ -321,6 +414,13 @@ class SpanSession(HostSession):
         found = np.empty(2, np.int64)
         library.spans_rows(self._spans, state, found)
         return int(found[0]), int(found[1])
+
+    def begins(self, text: bytes) -> NDArray[np.int32]:
+        """Return where a text stands as a piece that is meant, int32[n] in no order."""
+        states = self.advance_bytes(self.start(1), [text])
+        if not self.is_complete(states)[0]:
+            return np.empty(0, np.int32)
+        return self._view.begins(*self.rows(int(states[0])), len(text))
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         return allowed_of_masks(self._fill_rows, integers(states, 1, "states"), self.words)
@@ -357,7 +457,7 @@ class SpanSession(HostSession):
 
 
 def _utf8(document: object) -> NDArray[np.uint8]:
-    """Return the bytes of a document.
+    """Return the bytes of a document, with a ``SEPARATOR`` behind it.
 
     Raises:
         UsageError, EncodingError, LimitError: It is no text, none of characters, or too long.
@@ -379,4 +479,4 @@ def _utf8(document: object) -> NDArray[np.uint8]:
             f"the document has {len(data):,} bytes, more than {MAX_DOCUMENT_BYTES:,}",
             hint="give the part of it that may be quoted",
         )
-    return np.frombuffer(data, np.uint8)
+    return np.frombuffer(data + SEPARATOR, np.uint8)

@@ -14,9 +14,9 @@ FIELDS(trie, cdec_trie, &cdec_trie::token, &cdec_trie::link, &cdec_trie::degree,
        &cdec_trie::dense_masks, &cdec_trie::end_ids, &cdec_trie::kept, &cdec_trie::kept_rank,
        &cdec_trie::hot_masks, &cdec_trie::hot_ready, &cdec_trie::width, &cdec_trie::ends_itself)
 FIELDS(spans, cdec_spans, &cdec_spans::data, &cdec_spans::begin, &cdec_spans::length,
-       &cdec_spans::shared, &cdec_spans::least, &cdec_spans::near_shared, &cdec_spans::far_shared,
-       &cdec_spans::ends, &cdec_spans::is_ordinary, &cdec_spans::flat, &cdec_spans::byte_offsets,
-       &cdec_spans::end_ids, &cdec_spans::root, &cdec_spans::width)
+       &cdec_spans::least, &cdec_spans::ends, &cdec_spans::is_ordinary, &cdec_spans::flat,
+       &cdec_spans::byte_offsets, &cdec_spans::end_ids, &cdec_spans::wide_states,
+       &cdec_spans::wide_masks, &cdec_spans::width)
 FIELDS(nodes, cdec_nodes, &cdec_nodes::token, &cdec_nodes::link, &cdec_nodes::degree,
        &cdec_nodes::first_row, &cdec_nodes::row_count)
 FIELDS(known, cdec_known, &cdec_known::scores, &cdec_known::log_normalizer, &cdec_known::rows)
@@ -197,7 +197,8 @@ static PyMethodDef table[] = {
     ROW(completions_fold, "trie scores:v ends:v best:n choice:n"),
     ROW(completions_totals, "trie scores:v ends:v best:k states:n out:n"),
     ROW(completions_paths, "trie choice:k states:n out:n,m"),
-    ROW(spans_sort, "data:d until:d begin:n length:n shared:n"),
+    ROW(spans_sort, "data until begin length"),
+    ROW(spans_widest, "spans rows states"),
     ROW(spans_advance, "spans states:n token_ids:n out:n"),
     ROW(spans_check, "spans states:n token_ids:n,m out:n,m"),
     ROW(spans_complete, "spans states:n out:n"),

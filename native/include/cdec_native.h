@@ -159,30 +159,33 @@ typedef struct cdec_token_trie {
 /* ---- sets: pieces of a document ------------------------------------------------------------------
  *
  * A row is what follows a place where a piece may begin, cut where the longest one ends; rows are
- * sorted. States: depth << 31 | the first row that begins with the bytes so far. Made by cdec itself:
- * the caller has checked the arrays. N rows, D bytes, V tokens. */
+ * sorted. States: depth << 31 | the first row that begins with the bytes so far. N rows, D bytes, V
+ * tokens. A column of no elements says that nothing more is asked: rows reach to the next byte 255,
+ * which stands behind every document; a piece may end with any character. */
 typedef struct cdec_spans {
-  cdec_u8 data;          /* [D] the document */
+  cdec_u8 data;          /* [D] the documents */
   cdec_i32 begin;        /* [N] where the row begins */
-  cdec_i32 length;       /* [N] its bytes, at least 1 */
-  cdec_i32 shared;       /* [N] bytes shared with the row before */
-  cdec_i32 least;        /* [N] the first place where a piece from here may end */
-  cdec_i32 near_shared;  /* [ceil(N / 64)] the least of `shared` of 64 rows */
-  cdec_i32 far_shared;   /* [ceil(N / 4096)] of 4096 */
-  cdec_bool ends;        /* [D + 1] whether a piece may end before a byte */
+  cdec_i32 length;       /* [N] its bytes, at least 1; or none */
+  cdec_i32 least;        /* [N] the first place where a piece from here may end; or none */
+  cdec_bool ends;        /* [D + 1] whether a piece may end before a byte; or none */
   cdec_bool is_ordinary; /* [V] */
   cdec_u8 flat;
-  cdec_i64 byte_offsets; /* [V + 1] the bytes of each token in `flat` */
-  cdec_i64 end_ids;      /* sorted */
-  cdec_u32_rows root;    /* [1, words] the mask of state 0; no row where it is not known yet */
+  cdec_i64 byte_offsets;      /* [V + 1] the bytes of each token in `flat` */
+  cdec_i64 end_ids;           /* sorted */
+  cdec_i64 wide_states;       /* [W] states of many rows, sorted */
+  cdec_u32_rows wide_masks;   /* [W, words] their masks */
   int64_t width;
 } cdec_spans;
 
-/* Sort the rows of a document: `until` [d] says where a piece that begins at a byte ends at the
- * farthest, or that none does (-1). Writes the first arrays of cdec_spans, as long as there are rows;
- * returns how many. O(D log D), O(D) where rows are not cut. */
+/* Sort rows: `until` [d] says where a piece that begins at a byte ends at the farthest, or that none
+ * does (-1); where it is empty there is a row from each character to the next byte 255. Writes the
+ * first arrays of cdec_spans, as long as there are rows (no `length` where nothing is cut); returns
+ * how many. O(D) and 15 bytes of memory a byte, O(D log D) where rows are cut. */
 CDEC_API int64_t cdec_spans_sort(cdec_u8 data, cdec_i32 until, cdec_i32_out begin,
-                                 cdec_i32_out length, cdec_i32_out shared);
+                                 cdec_i32_out length);
+/* Write the states of most rows, and of at least `rows`, the widest first; the state of all rows is
+ * one in any case. Returns how many. */
+CDEC_API int64_t cdec_spans_widest(const cdec_spans *spans, int64_t rows, cdec_i64_out states);
 /* As of cdec_trie. A byte costs O(log N), one of a run of one row O(1). */
 CDEC_API int64_t cdec_spans_advance(const cdec_spans *spans, cdec_i64 states, cdec_i64 token_ids,
                                     cdec_i64_out out);

@@ -1,11 +1,13 @@
-// Pieces of a document: a sorted list of what follows the places where a piece may begin, and walks
-// along it. A piece is a prefix of one of its rows, so a state is a run of rows and a depth.
+// Pieces of documents: a sorted list of what follows the places where a piece may begin, and the
+// functions of its walks.
 #include <algorithm>
+#include <compare>
 #include <numeric>
+#include <queue>
 #include <vector>
 
-#include "bits.h"
 #include "guarded.h"
+#include "spans.h"
 
 namespace cdec {
 namespace {
@@ -94,148 +96,62 @@ class SuffixSorter {
   std::vector<uint8_t> rises_;
 };
 
-// How many bytes each suffix shares with the one before it in order, by Kasai et al. 2001.
+// How many bytes each suffix shares with the one before it in order, by where it begins (Kaerkkaeinen,
+// Manzini, Puglisi 2009: "Permuted Longest-Common-Prefix Array").
 std::vector<int32_t> shared_of(cdec_u8 data, const std::vector<int32_t> &order) {
   const auto size = static_cast<int32_t>(order.size());
-  std::vector<int32_t> before(size, -1), shared(size), by_place(size);
-  for (int32_t i = 1; i < size; ++i) before[order[i]] = order[i - 1];
+  std::vector<int32_t> shared(size, -1);
+  for (int32_t i = 1; i < size; ++i) shared[order[i]] = order[i - 1];
   for (int32_t at = 0, same = 0; at < size; ++at) {
-    const int32_t other = before[at];
-    if (other < 0) same = 0;
-    while (other >= 0 && std::max(at, other) + same < size && data[at + same] == data[other + same])
+    const int32_t before = shared[at];
+    if (before < 0) same = 0;
+    while (before >= 0 && std::max(at, before) + same < size &&
+           data[at + same] == data[before + same])
       ++same;
-    by_place[at] = same;
+    shared[at] = same;
     same = std::max(same - 1, 0);
   }
-  for (int32_t i = 0; i < size; ++i) shared[i] = by_place[order[i]];
   return shared;
 }
 
 // A row before it is cut: where its bytes stand first among the sorted suffixes, and the row.
 struct CutRow {
   int32_t first, length, begin;
+  friend auto operator<=>(const CutRow &, const CutRow &) = default;
 };
 
-constexpr int64_t kBlock = 64;
-constexpr int kDepthShift = 31;
+// Rows from every character to the end of its document, by their order among all suffixes.
+int64_t whole_rows(cdec_u8 data, const std::vector<int32_t> &order, cdec_i32_out begin) {
+  int64_t rows = 0;
+  for (const int32_t at : order)
+    if (data[at] < kSeparator && (data[at] & 0xC0) != 0x80 && rows < begin.size) begin[rows++] = at;
+  return rows;
+}
 
-// Rows that begin alike for so many bytes.
-struct Run {
-  int64_t first, stop, depth;
-};
-
-class Spans {
- public:
-  explicit Spans(const cdec_spans &spans) : s_(spans) {}
-
-  // The run of a state; an empty one of no state.
-  Run run(int64_t state) const {
-    if (state < 0) return {0, 0, 0};
-    const int64_t first = state & ((int64_t{1} << kDepthShift) - 1), depth = state >> kDepthShift;
-    if (first >= s_.begin.size || depth > s_.length[first] || s_.shared[first] >= depth + !depth)
-      return {0, 0, 0};
-    return {first, stop_of(first, depth), depth};
+// Rows cut where pieces end at the farthest.
+int64_t cut_rows(cdec_u8 data, cdec_i32 until, const std::vector<int32_t> &order,
+                 cdec_i32_out begin, cdec_i32_out length) {
+  const std::vector<int32_t> same = shared_of(data, order);
+  // Ranks whose shared lengths increase: the last that shares less than a row has bytes is where
+  // the row's bytes stand first.
+  std::vector<CutRow> rows;
+  std::vector<int32_t> open;
+  rows.reserve(begin.size);
+  for (int32_t rank = 0; rank < static_cast<int32_t>(order.size()); ++rank) {
+    const int32_t at = order[rank], bytes = until[at] - at;
+    while (!open.empty() && same[order[open.back()]] >= same[at]) open.pop_back();
+    open.push_back(rank);
+    if (bytes <= 0) continue;
+    const auto above = std::partition_point(open.begin() + 1, open.end(), [&](int32_t each) {
+      return same[order[each]] < bytes;
+    });
+    rows.push_back({*(above - 1), bytes, at});
   }
-
-  // Narrows a run by a byte; false where no row goes on by it.
-  bool narrow(Run &run, uint8_t byte) const {
-    if (run.stop - run.first == 1) {
-      if (byte_at(run.first, run.depth) != byte) return false;
-    } else {
-      run.first = bound(run, byte);
-      run.stop = bound(run, byte + 1);
-      if (run.first >= run.stop) return false;
-    }
-    ++run.depth;
-    return true;
-  }
-
-  bool may_end(const Run &run) const {
-    for (int64_t i = run.first; i < run.stop && run.depth > 0; ++i) {
-      const int64_t end = s_.begin[i] + run.depth;
-      if (end >= s_.least[i] && s_.ends[end]) return true;
-    }
-    return false;
-  }
-
-  static int64_t state(const Run &run) { return run.depth << kDepthShift | run.first; }
-
-  // The state after some bytes.
-  int64_t follow(Run run, const uint8_t *bytes, int64_t size) const {
-    for (int64_t i = 0; i < size; ++i)
-      if (!narrow(run, bytes[i])) return CDEC_DEAD;
-    return state(run);
-  }
-
-  int64_t step(const Run &run, int64_t token) const {
-    if (run.first >= run.stop || token < 0 || token >= s_.width) return CDEC_DEAD;
-    if (contains(s_.end_ids, token)) return may_end(run) ? CDEC_DONE : CDEC_DEAD;
-    if (token >= s_.is_ordinary.size || !s_.is_ordinary[token]) return CDEC_DEAD;
-    const int64_t from = s_.byte_offsets[token], size = s_.byte_offsets[token + 1] - from;
-    return size ? follow(run, s_.flat.at + from, size) : CDEC_DEAD;
-  }
-
-  // Walks the vocabulary's trie and the run together.
-  void fill(const Run &start, const cdec_token_trie &trie, std::vector<Run> &open, uint32_t *mask,
-            int64_t words) const {
-    std::fill_n(mask, words, 0u);
-    if (start.first >= start.stop) return;
-    open[0] = start;
-    for (int64_t node = 0; node < trie.node_byte.size;) {
-      const int64_t depth = trie.depth[node];
-      Run below = open[depth - 1];
-      if (!narrow(below, trie.node_byte[node])) {
-        node = trie.skip[node];
-        continue;
-      }
-      open[depth] = below;
-      for (int64_t i = trie.token_offsets[node]; i < trie.token_offsets[node + 1]; ++i)
-        if (trie.token_ids[i] < s_.width) set_bit(mask, trie.token_ids[i]);
-      ++node;
-    }
-    // An end id that has bytes is an end.
-    for (int64_t i = 0; i < s_.end_ids.size; ++i)
-      if (s_.end_ids[i] >> 5 < words) mask[s_.end_ids[i] >> 5] &= ~(1u << (s_.end_ids[i] & 31));
-    if (may_end(start)) set_bits(mask, words, s_.end_ids);
-  }
-
- private:
-  int byte_at(int64_t row, int64_t depth) const {
-    return depth < s_.length[row] ? s_.data[s_.begin[row] + depth] : -1;
-  }
-
-  // The first row of a run whose next byte is not below one.
-  int64_t bound(const Run &run, int byte) const {
-    int64_t first = run.first, size = run.stop - run.first;
-    while (size > 0) {
-      const int64_t half = size >> 1;
-      const bool is_below = byte_at(first + half, run.depth) < byte;
-      first += is_below ? half + 1 : 0;
-      size = is_below ? size - half - 1 : half;
-    }
-    return first;
-  }
-
-  // The first row after `first` that shares fewer than `depth` bytes with the one before it.
-  int64_t stop_of(int64_t first, int64_t depth) const {
-    if (depth == 0) return s_.begin.size;
-    int64_t at = first + 1;
-    const int64_t size = s_.shared.size;
-    while (at < size) {
-      if (at % (kBlock * kBlock) == 0 && s_.far_shared[at / (kBlock * kBlock)] >= depth)
-        at += kBlock * kBlock;
-      else if (at % kBlock == 0 && s_.near_shared[at / kBlock] >= depth)
-        at += kBlock;
-      else if (s_.shared[at] >= depth)
-        ++at;
-      else
-        break;
-    }
-    return std::min(at, size);
-  }
-
-  const cdec_spans &s_;
-};
+  std::sort(rows.begin(), rows.end());
+  const auto count = std::min<int64_t>(rows.size(), begin.size);
+  for (int64_t i = 0; i < count; ++i) begin[i] = rows[i].begin, length[i] = rows[i].length;
+  return count;
+}
 
 }  // namespace
 }  // namespace cdec
@@ -244,41 +160,35 @@ using namespace cdec;
 
 extern "C" {
 
-int64_t cdec_spans_sort(cdec_u8 data, cdec_i32 until, cdec_i32_out begin, cdec_i32_out length,
-                        cdec_i32_out shared) {
+int64_t cdec_spans_sort(cdec_u8 data, cdec_i32 until, cdec_i32_out begin, cdec_i32_out length) {
   return guarded([&]() -> int64_t {
     const auto size = static_cast<int32_t>(data.size);
     std::vector<int32_t> order(size);
     SuffixSorter<uint8_t>(data.at, size, 256, order.data()).sort();
-    const std::vector<int32_t> same = shared_of(data, order);
+    return until.size ? cut_rows(data, until, order, begin, length)
+                      : whole_rows(data, order, begin);
+  });
+}
 
-    // Ranks whose shared lengths increase: the last that shares less than a row has bytes is where
-    // the row's bytes stand first.
-    std::vector<CutRow> rows;
-    std::vector<int32_t> open;
-    for (int32_t rank = 0; rank < size; ++rank) {
-      while (!open.empty() && same[open.back()] >= same[rank]) open.pop_back();
-      open.push_back(rank);
-      const int32_t at = order[rank], bytes = until[at] - at;
-      if (bytes <= 0) continue;
-      const auto above = std::partition_point(open.begin() + 1, open.end(),
-                                              [&](int32_t each) { return same[each] < bytes; });
-      rows.push_back({*(above - 1), bytes, at});
-    }
-    const auto is_before = [](const CutRow &one, const CutRow &other) {
-      return one.first != other.first ? one.first < other.first : one.length < other.length;
+int64_t cdec_spans_widest(const cdec_spans *spans, int64_t rows, cdec_i64_out states) {
+  return guarded([&]() -> int64_t {
+    const Spans walk(*spans);
+    const auto is_narrower = [](const Run &one, const Run &other) {
+      return one.rows() != other.rows() ? one.rows() < other.rows()
+                                        : Spans::state(one) > Spans::state(other);
     };
-    if (!std::is_sorted(rows.begin(), rows.end(), is_before))
-      std::stable_sort(rows.begin(), rows.end(), is_before);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      begin[i] = rows[i].begin;
-      length[i] = rows[i].length;
-      int32_t common = i ? std::min(rows[i - 1].length, rows[i].length) : 0;
-      for (int32_t rank = i ? rows[i - 1].first + 1 : 1; i && rank <= rows[i].first; ++rank)
-        common = std::min(common, same[rank]);
-      shared[i] = common;
+    std::priority_queue<Run, std::vector<Run>, decltype(is_narrower)> open(is_narrower);
+    open.push(walk.run(0));
+    int64_t found = 0;
+    for (; found < states.size && !open.empty(); ++found) {
+      const Run run = open.top();
+      open.pop();
+      states[found] = Spans::state(run);
+      walk.each_byte(run, [&](int, const Run &below) {
+        if (below.rows() >= rows) open.push(below);
+      });
     }
-    return static_cast<int64_t>(rows.size());
+    return found;
   });
 }
 
@@ -311,12 +221,9 @@ int64_t cdec_spans_fill_mask(const cdec_spans *spans, const cdec_token_trie *tri
                              cdec_i64 states, cdec_u32_rows_out mask) {
   return guarded([&]() -> int64_t {
     const Spans walk(*spans);
-    std::vector<Run> open(deepest + 1);
+    std::vector<Level> open(deepest + 1);
     for (int64_t i = 0; i < states.size; ++i)
-      if (states[i] == 0 && spans->root.rows)
-        copy_words(spans->root[0], spans->root.width, mask[i], mask.width);
-      else
-        walk.fill(walk.run(states[i]), *trie, open, mask[i], mask.width);
+      walk.fill(walk.run(states[i]), *trie, open, mask[i], mask.width);
     return 0;
   });
 }
