@@ -110,8 +110,8 @@ class ToolOptions:
     )
     tool_style: str | None = option(
         None,
-        "How calls are written: hermes, mistral, llama3, json; as the model's chat template tells "
-        "if not given.",
+        "How calls are written: hermes, mistral, llama3, qwen, harmony, pythonic, json; as the "
+        "model's chat template tells if not given.",
         CONSTRAINT,
         metavar="STYLE",
         decides=True,

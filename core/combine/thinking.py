@@ -27,11 +27,16 @@ class ThinkingTags:
         begin: Before it.
         ends: At which it has ended; the first is what a model is forced into.
         answer: What begins an answer without any thinking.
+        turn: What stands between the end of the thinking and whatever the model writes then; the
+            thinking alone ends at ``over``. None where that follows ``ends``.
+        over: Ends the thinking where ``turn`` is given.
     """
 
     begin: str
     ends: tuple[str, ...]
     answer: str
+    turn: str | None = None
+    over: str = ""
 
 
 _FINAL = "<|channel|>final<|message|>"
@@ -43,6 +48,8 @@ TAGS: Mapping[str, ThinkingTags] = {
         "<|channel|>analysis<|message|>",
         (f"<|end|><|start|>assistant{_FINAL}", _FINAL),
         _FINAL,
+        turn="<|start|>assistant",
+        over="<|end|>",
     ),
 }
 """Families: whoever's template or tokens have these words writes its thinking so."""
@@ -181,7 +188,13 @@ class ModelThinking:
         budget = None if self.amount == "on" else self.amount
         if then is None:
             return FreeText(self.ends_of_answer, budget=budget)
-        return replace(then, thinking=FreeText(self.tags.ends, budget=budget))
+        turn = self.tags.turn
+        if turn is None:
+            return replace(then, thinking=FreeText(self.tags.ends, budget=budget))
+        after = tuple(turn + marker for marker in then.after)
+        between = then.between and (turn + then.between[0], then.between[1])
+        thinking = FreeText((self.tags.over,), budget=budget)
+        return replace(then, after=after, between=between, thinking=thinking)
 
     @property
     def ends_of_answer(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 ``RecordSampler`` and ``sample_records`` of ``sampling`` are the way in. Read ``tasks`` (a record on
 its way; a failure becomes an error object in its place), ``settings`` (what is drawn, what texts
 are held to, how it runs), ``sources`` (how the grammars that records bring are compiled),
-``tools`` (calls of functions, in the formats of model families),
+``tools`` (calls of functions, in the formats of model families; ``wire`` those that are no JSON),
 ``resolver`` (what one record's texts must belong to), ``drawing`` (records to draws). The
 command line runs on these; other libraries' integrations, too.
 """

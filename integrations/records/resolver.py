@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -195,7 +195,7 @@ class ConstraintResolver:
             prompt = self._with_thinking(prompt, record)
         calls = self.calls_of(record)
         document = self._document(record) if calls is None else None
-        brought = record.sources if calls is None else {"tools": calls.schema}
+        brought: Mapping[str, object] = record.sources if calls is None else {"tools": calls}
         brought = brought if document is None else {"document": document}
         own = (record.constraint, record.candidates, tuple(brought.items()))
         asked = (*own, record.narrowed, record.deny)
@@ -309,11 +309,11 @@ class ConstraintResolver:
         )
         return self._calls.get(asked, lambda: asked.of(self._model))
 
-    def _compiled_calls(self, asked: tuple[str, str]) -> Constraint:
-        """Return the constraint of a schema of calls, which is kept for later runs."""
+    def _compiled_calls(self, asked: tuple[str, HeldCalls]) -> Constraint:
+        """Return the constraint of calls; that of their schema is kept for later runs."""
         schemas: Any = self._source_options["schema"]
-        options = replace(schemas, name="the tools")
-        return self._tool_sources.of(asked[1], options)
+        compiled = self._tool_sources.of(asked[1].schema, replace(schemas, name="the tools"))
+        return self._recent.get((compiled, asked), lambda: asked[1].written(compiled))
 
     def _asked(
         self, record: PromptRecord, calls: HeldCalls | None, document: str | None
@@ -325,7 +325,7 @@ class ConstraintResolver:
             document: Whose pieces its texts are; None for none.
         """
         if calls is not None:
-            return self._own(("tools", calls.schema), self._compiled_calls, "the tools")
+            return self._own(("tools", calls), self._compiled_calls, "the tools")
         for field, text in record.sources.items():
             source = (text, self._source_options[field], record.narrowed)
             return self._own(source, self._compiled, f"the record's {field}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,12 @@ import orjson
 
 from cdec.core.errors import UsageError
 from cdec.core.sample import FINISH_COMPLETE
+from cdec.integrations.records.wire import HARMONY, PYTHONIC, QWEN, Wire
 
 if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText
+    from cdec.core.combine.rewritten import Writing
+    from cdec.core.constraint import Constraint
     from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -33,6 +37,8 @@ class ToolStyle:
         key: Of a call's arguments.
         is_list: Whether what begins is a list of calls.
         bare: Whether calls that are required stand without ``begin``.
+        wire: How calls are written that are no JSON; None for JSON.
+        has_channels: Whether texts are messages of channels, of which ``final`` is the answer.
     """
 
     signs: tuple[str, ...]
@@ -42,10 +48,28 @@ class ToolStyle:
     key: str = "arguments"
     is_list: bool = False
     bare: bool = False
+    wire: Wire | None = None
+    has_channels: bool = False
 
 
 STYLES: Mapping[str, ToolStyle] = {
     "mistral": ToolStyle(("[TOOL_CALLS]",), begin="[TOOL_CALLS]", is_list=True),
+    "harmony": ToolStyle(
+        ("<|constrain|>",),
+        begin="<|channel|>commentary to=functions.",
+        end="<|call|>",
+        wire=HARMONY,
+        has_channels=True,
+    ),
+    "pythonic": ToolStyle(
+        ("<|python_start|>",),
+        begin="<|python_start|>",
+        end="<|python_end|>",
+        is_list=True,
+        bare=True,
+        wire=PYTHONIC,
+    ),
+    "qwen": ToolStyle(("<function=",), begin="<tool_call>\n", end="\n</tool_call>", wire=QWEN),
     "hermes": ToolStyle(
         ("<tool_call>",),
         ("<function=", "<arg_key>"),
@@ -127,19 +151,21 @@ class ToolCalls:
 
         name, style = style_of(self.style, model.chat_template, model.vocabulary)
         is_list = style.is_list or (name == "json" and self.parallel)
-        form = CallForm(
-            key=style.key,
-            is_list=is_list,
-            most=None if self.parallel else 1,
-            only=None if self.choice in (AUTO, REQUIRED) else self.choice,
-        )
+        only = None if self.choice in (AUTO, REQUIRED) else self.choice
+        most = None if self.parallel else 1
+        form = CallForm(key=style.key, is_list=is_list, most=most, only=only)
         free = self._free_text(name, style, model.vocabulary)
         begin, end = (
             plain(symbols_of(tag or "", model.vocabulary)).decode()
             for tag in (style.begin, style.end)
         )
         schema = schema_of_tools(self.definitions, form=form)
-        return HeldCalls(schema, free, style.key, begin, end)
+        writing = None
+        if style.wire is not None:
+            may_be_called = [t for t in self.listed if only in (None, t.get("function", t)["name"])]
+            writing = style.wire.of(may_be_called, model.vocabulary)
+        channels = model.vocabulary if style.has_channels else None
+        return HeldCalls(schema, free, style.key, begin, end, writing, channels)
 
     def _free_text(self, name: str, style: ToolStyle, vocabulary: Vocabulary) -> FreeText | None:
         from cdec.core.combine.free_text import FreeText
@@ -147,16 +173,19 @@ class ToolCalls:
         is_owed = self.choice != AUTO
         if is_owed and style.bare:
             return None
-        begin = style.begin
+        begin, end = style.begin, style.end
         if begin is None or (style.bare and begin not in vocabulary.special_tokens):
             raise UsageError(
                 f"nothing tells calls of the style {name} from other text of this model",
                 hint="give `tool_choice` required or a name, or another `tool_style`",
             )
+        if end is not None and vocabulary.special_tokens.get(end) in vocabulary.eos_token_ids:
+            end = None  # the text ends with it
         budget = 0 if is_owed else None
-        if style.end is not None and self.parallel and self.choice in (AUTO, REQUIRED):
-            return FreeText(between=(begin, style.end), budget=budget, regions=int(is_owed))
-        return FreeText((begin,), budget=budget, closing=style.end, optional=not is_owed)
+        is_one = style.is_list or style.has_channels or not self.parallel
+        if end is not None and not is_one and self.choice in (AUTO, REQUIRED):
+            return FreeText(between=(begin, end), budget=budget, regions=int(is_owed))
+        return FreeText((begin,), budget=budget, closing=end, optional=not is_owed)
 
 
 _HOW = 'give [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
@@ -171,6 +200,8 @@ class HeldCalls:
         free: What the model writes before and around them; None for nothing.
         key: Of a call's arguments.
         begin, end: What stands around them in texts, which have no special tokens.
+        writing: How calls are written that are no JSON; None for JSON.
+        channels: The vocabulary of a model whose texts are messages of channels; else None.
     """
 
     schema: str
@@ -178,14 +209,26 @@ class HeldCalls:
     key: str
     begin: str
     end: str
+    writing: Writing | None = None
+    channels: Vocabulary | None = None
+
+    def written(self, constraint: Constraint) -> Constraint:
+        """Return the constraint of calls in this format, of that of their schema."""
+        from cdec.core.combine.rewritten import RewrittenConstraint
+
+        return constraint if self.writing is None else RewrittenConstraint(constraint, self.writing)
 
     def calls(self, sample: Sample) -> list[dict[str, Any]]:
         """Return the calls of a text that are whole, each with ``name`` and ``arguments``."""
         return [
             {"name": call["name"], "arguments": call[self.key]}
             for text in _constrained(sample)
-            for call in _listed(orjson.loads(text))
+            for call in _listed(orjson.loads(self._json(text)))
         ]
+
+    def _json(self, text: str) -> bytes | str:
+        """Return the JSON of a text of calls; texts that are whole have one."""
+        return text if self.writing is None else self.writing.read(text.encode()) or "[]"
 
     def content(self, sample: Sample) -> str:
         """Return what a text has beside calls and thinking."""
@@ -193,6 +236,8 @@ class HeldCalls:
         text, at = sample.text or "", len(str(said.get("thinking") or ""))
         if said.get("thinking", "") is None:  # it did not come to an end
             return ""
+        if self.channels is not None and (shown := _answers(sample, self.channels)) is not None:
+            return shown
         if self.free is None:
             return "" if sample.finish_reason == FINISH_COMPLETE else text
         if self.free.between is None:
@@ -205,6 +250,27 @@ class HeldCalls:
             at = region["end"]
             at += len(self.end) if text.startswith(self.end, at) else 0
         return "".join([*parts, text[at:]]).strip()
+
+
+def _answers(sample: Sample, vocabulary: Vocabulary) -> str | None:
+    """Return what a text of messages says to the user; None where it has no channels."""
+    words = {token: word.encode() for word, token in vocabulary.special_tokens.items()}
+    table = vocabulary.token_bytes
+    data = b"".join(words.get(token, table[token]) for token in sample.token_ids)
+    messages = _MESSAGE.findall(data.decode("utf-8", "replace"))
+    said = (
+        body
+        for channel, to, body in messages
+        if channel in ("final", "commentary") and not to.strip()
+    )
+    return "".join(said) if messages else None
+
+
+_MESSAGE = re.compile(
+    r"<\|channel\|>(\w+)([^<]*)(?:<\|constrain\|>\w*)?<\|message\|>"
+    r"(.*?)(?=<\|(?:end|return|call|start|channel)\|>|\Z)",
+    re.DOTALL,
+)
 
 
 def _constrained(sample: Sample) -> Iterable[str]:

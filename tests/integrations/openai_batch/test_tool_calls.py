@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +69,17 @@ def test_required_calls_are_answered_as_messages_have_them(model: Any, parallel:
         for call in message["tool_calls"]:
             name, given = arguments_of(call)
             assert (given in ({"unit": "c"}, {"unit": "f"})) if name == "heat" else given == {}
+
+
+def test_calls_that_are_no_json_are_answered_as_json(tmp_path: Path) -> None:
+    words = ("<|end|>", "<|start|>", "<tool_call>", "</tool_call>")
+    told = load_model(chat_model(tmp_path, "{{ messages[0].content }}{# <function= #}", words))
+    one = {"tool_choice": "required", "parallel_tool_calls": False}
+    (line,) = answers(told, {"tools": [HEAT], "n": 2, **one})
+    for each in choices(line):
+        assert each["finish_reason"] == "tool_calls" and each["cdec"]["valid"]
+        ((name, given),) = map(arguments_of, each["message"]["tool_calls"])
+        assert name == "heat" and given in ({"unit": "c"}, {"unit": "f"})
 
 
 def test_texts_may_call_or_not_and_keep_what_they_say(model: Any) -> None:
