@@ -86,15 +86,22 @@ def _searched(constraint: Constraint, max_steps: int | None) -> Searched:
     found = None if reach == EXACT else distances_of(session, ends, most_steps=max_steps)
     kind = constraint.facts.kind
     if found is None and reach is None:
-        raise UsageError(
-            f"how many tokens a text of the {kind} still needs is not known: it has more than "
-            f"{MOST_STATES:,} states, or these allow more than {MOST_STEPS:,} tokens together",
-            hint="leave `fit` out: a text that is cut off has the finish_reason length",
-        )
+        raise _not_known(kind)
     shortest = int((found or session).fewest_tokens(session.start(1))[0])
+    if shortest == FAR and found is None and reach != EXACT:
+        raise _not_known(kind)
     if shortest == FAR:
         raise EmptySetError(f"the {kind} has no text", hint="Allow some.")
     return Searched(shortest, session, found)
+
+
+def _not_known(kind: str) -> UsageError:
+    return UsageError(
+        f"how many tokens a text of the {kind} still needs is not known: no way to an end was "
+        f"found, and it has more than {MOST_STATES:,} states, or these allow more than "
+        f"{MOST_STEPS:,} tokens together",
+        hint="leave `fit` out: a text that is cut off has the finish_reason length",
+    )
 
 
 _ONE_TOKEN = 1 << 40
@@ -297,8 +304,8 @@ class FittedSession(ForwardingSession):
 class FittedConstraint(WrappedConstraint):
     """The texts of a constraint that end within a number of tokens, held to it step by step.
 
-    From every state an end is within reach, where the inner constraint is sound or its states are
-    few.
+    From every state an end is within reach, whether or not the inner constraint is sound: a token
+    is allowed where a way to an end is known behind it.
 
     Args:
         inner: Its states are few, or its sessions know ``fewest_tokens``.
@@ -330,7 +337,7 @@ class FittedConstraint(WrappedConstraint):
         inner = self.inner.facts
         how = inner.reach if self._searched.distances is None else EXACT
         return self._facts_within(
-            is_sound=inner.is_sound or how == EXACT,
+            is_sound=True,
             takes_bytes=False,
             fit=how,
             begun=inner.begun,

@@ -12,7 +12,7 @@ import numpy as np
 
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
-from cdec.core.constraint import EXACT, Facts, NarrowedSet, no_set
+from cdec.core.constraint import CONSERVATIVE, EXACT, Facts, NarrowedSet, no_set
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.grammars.artifact import check_grammar, check_grammar_shape, sets_of
@@ -35,6 +35,7 @@ from cdec.core.grammars.members import (
 )
 from cdec.core.grammars.regular_reach import RegularReach, is_measured
 from cdec.core.grammars.session import DEFAULT_BUDGET, MASK_WORK, Engine, GrammarSession, Work
+from cdec.core.native import library
 from cdec.core.session import Session
 from cdec.core.sets.spelled import SpelledSet, given_sets, narrowed_sets, spelled
 from cdec.core.tokens.token_trie import TokenTrie
@@ -134,18 +135,25 @@ class GrammarConstraint(StoredConstraint):
             self.of_kind,
             is_sound=is_sound,
             lookahead=self._lookahead,
-            reach=EXACT if self._knows_ends else None,
+            reach=self._reach_is,
             metadata=self.metadata,
         )
 
     @cached_property
-    def _knows_ends(self) -> bool:
-        is_plain = self.lexer != "dynamic" and self._lookahead is None and not self.set_names
-        return is_plain and is_measured(self.arrays, self.vocabulary)
+    def _reach_is(self) -> str | None:
+        """How well ends are known: of one terminal exactly, of others by a way to one."""
+        if self._lookahead is not None or self.set_names:
+            return None
+        is_plain = self.lexer != "dynamic" and is_measured(self.arrays, self.vocabulary)
+        return EXACT if is_plain else CONSERVATIVE
 
     @cached_property
     def _reach(self) -> RegularReach:
         return RegularReach.of(self.arrays, self.vocabulary)
+
+    @cached_property
+    def _trie(self) -> Any:
+        return library.hold_token_trie(TokenTrie.of(self.vocabulary).arrays())
 
     @cached_property
     def names(self) -> Names:
@@ -173,8 +181,9 @@ class GrammarConstraint(StoredConstraint):
             if given:
                 views, tokens = [one.view() for one in given], TokenTrie.of(self.vocabulary)
                 self._engine.add_sets([*self._set_terminals.values()], views, tokens.arrays())
-        reach = (lambda: self._reach) if self._knows_ends else None
-        return GrammarSession(self._engine, self.vocabulary.width, reach)
+        reach = (lambda: self._reach) if self._reach_is == EXACT else None
+        trie = (lambda: self._trie) if self._reach_is else None
+        return GrammarSession(self._engine, self.vocabulary.width, reach, trie)
 
     def _new_engine(self) -> Engine:
         return Engine(

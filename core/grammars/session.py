@@ -278,15 +278,20 @@ class GrammarSession(HostSession):
         engine: Of the grammar and its lookahead.
         width: Logits width.
         reach: Finds distances from the end by scanner states; None where nobody knows them.
+        trie: Makes the library's trie of the vocabulary, by which ways to an end are counted.
     """
 
     counts_states = True
 
     def __init__(
-        self, engine: Engine, width: int, reach: Callable[[], Reach] | None = None
+        self,
+        engine: Engine,
+        width: int,
+        reach: Callable[[], Reach] | None = None,
+        trie: Callable[[], Any] | None = None,
     ) -> None:
         self._engine = engine
-        self._reach = reach
+        self._reach, self._trie = reach, trie
         self.words = mask_words(width)
         most = min(_MOST_STEPS, engine.budget // 64)
         self._session = library.grammar_session_make(engine.handle, self.words, most)
@@ -355,21 +360,34 @@ class GrammarSession(HostSession):
         return out
 
     def fewest_tokens(self, states: Any) -> NDArray[np.int64]:
-        """Return with how few further tokens texts may end, int64[n], where that is known."""
+        """Return with how few further tokens texts may end, or a bound from above, int64[n]."""
         at = integers(states, 1, "states")
-        found: NDArray[np.int64] = self._measured(at, 0)
+        if self._reach is None:
+            return self._counted(library.grammar_fewest, at)
+        found = self._measured(at, self._reach()[0])
         found[self.is_complete(at)] = 0
         return found
 
     def fewest_ahead(self, states: Any) -> NDArray[np.int64]:
-        """Return the most of ``fewest_tokens`` behind any allowed token, int64[n]."""
-        return self._measured(integers(states, 1, "states"), 1)
+        """Return the most of ``fewest_tokens`` behind any allowed token, int64[n].
 
-    def _measured(self, at: NDArray[np.int64], which: int) -> NDArray[np.int64]:
-        """Return what is known of the scanner states of the first configurations; 0 behind all."""
+        Cost: of a grammar, once a state a step for every token that is allowed.
+        """
+        at = integers(states, 1, "states")
         if self._reach is None:
+            return self._counted(library.grammar_ahead, at)
+        return self._measured(at, self._reach()[1])
+
+    def _counted(self, call: Callable[..., int], at: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what the engine finds for states of which a way to an end is looked for."""
+        if self._trie is None:
             return super().fewest_tokens(at)  # type: ignore[no-any-return]
-        distances = self._reach()[which]
+        out = np.empty(len(at), np.int64)
+        self._finish(0, len(at), call, at, self._trie(), out)
+        return out
+
+    def _measured(self, at: NDArray[np.int64], distances: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what is known of the scanner states of the first configurations; 0 behind all."""
         own, inverse = np.unique(at, return_inverse=True)
         found = np.zeros(len(own), np.int64)
         for row, state in enumerate(own.tolist()):

@@ -356,6 +356,8 @@ static PyMethodDef table[] = {
     ROW(grammar_count_allowed, "session states:n counts:n only:n first"),
     ROW(grammar_fill_allowed, "session states:n offsets:n+1 ids:k first"),
     ROW(grammar_advance_bytes, "session states:n text:b offsets:n+1 out:n first"),
+    ROW(grammar_fewest, "session states:n tokens out:n first"),
+    ROW(grammar_ahead, "session states:n tokens out:n first"),
     ROW(grammar_speculation_keys, "session states:n out:n"),
     ROW(grammar_can_shift, "session stack terminal out:b first"),
     ROW(grammar_configurations, "session state out:m,k"),

@@ -1,5 +1,5 @@
 // Decoding states of a session: lists of configurations, interned; their steps, masks and ends.
-#include "engine.h"
+#include "endings.h"
 
 using namespace cdec;
 using namespace cdec::grammars;
@@ -40,8 +40,14 @@ struct cdec_grammar_session {
   bool allows(int64_t state, int64_t token);
   int64_t next(int64_t state, int64_t token);
   int64_t compute_next(int64_t state, int64_t token);
+  int64_t after(int64_t state, Recogniser::Text text);
   int64_t mask_of(int64_t state);
   int64_t speculation_key(int64_t state) const;
+  // How the ends of texts are come to; made where they are asked for.
+  Endings<cdec_grammar_session> &ends(const cdec_token_trie &tokens) {
+    if (!endings) endings.emplace(*this, tokens);
+    return *endings;
+  }
 
   struct Known {
     int64_t epoch = -1;    // of the mask
@@ -56,6 +62,7 @@ struct cdec_grammar_session {
   std::vector<Known> known;
   Table steps{std::pmr::new_delete_resource()};  // (state, token) -> state
   Resumption resumption;
+  std::optional<Endings<cdec_grammar_session>> endings;
 };
 
 int64_t cdec_grammar_session::intern(const std::vector<Configuration> &configurations) {
@@ -113,6 +120,13 @@ int64_t cdec_grammar_session::compute_next(int64_t state, int64_t token) {
   if (2 * static_cast<int64_t>(steps.size() + 1) > places && 2 * places > most_steps) steps.clear();
   steps.set(pack(state, token), after);
   return after;
+}
+
+// The state after some bytes, or CDEC_DEAD, whatever the lookahead; not remembered.
+int64_t cdec_grammar_session::after(int64_t state, Recogniser::Text text) {
+  load(state);
+  engine.memos->recogniser.read(text, Grammar::kUnlimited);
+  return intern(engine.memos->recogniser.configurations);
 }
 
 // The mask of a state, without its ends.
@@ -350,10 +364,25 @@ int64_t cdec_grammar_advance_bytes(cdec_grammar_session *session, cdec_i64 state
       out[i] = states[i] == CDEC_DONE && range.size() == 0 ? CDEC_DONE : CDEC_DEAD;
       return;
     }
-    session->load(states[i]);
-    Recogniser &recogniser = session->engine.memos->recogniser;
-    recogniser.read(bytes.subspan(range.begin, range.size()), Grammar::kUnlimited);
-    out[i] = session->intern(recogniser.configurations);
+    out[i] = session->after(states[i], bytes.subspan(range.begin, range.size()));
+  });
+}
+
+int64_t cdec_grammar_fewest(cdec_grammar_session *session, cdec_i64 states,
+                            const cdec_token_trie *tokens, cdec_i64_out out, int64_t first) {
+  return session->each_row(first, states.size, [&](int64_t i) {
+    const bool is_live = session->is_state(states[i]);
+    const int64_t found = is_live ? session->ends(*tokens).fewest(states[i]) : 0;
+    out[i] = found < kFarEnd ? found : INT64_MAX;
+  });
+}
+
+int64_t cdec_grammar_ahead(cdec_grammar_session *session, cdec_i64 states,
+                           const cdec_token_trie *tokens, cdec_i64_out out, int64_t first) {
+  return session->each_row(first, states.size, [&](int64_t i) {
+    const bool is_live = session->is_state(states[i]);
+    const int64_t found = is_live ? session->ends(*tokens).ahead(states[i]) : 0;
+    out[i] = found < kFarEnd ? found : INT64_MAX;
   });
 }
 

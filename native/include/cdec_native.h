@@ -725,6 +725,14 @@ CDEC_API int64_t cdec_grammar_fill_allowed(cdec_grammar_session *session, cdec_i
 CDEC_API int64_t cdec_grammar_advance_bytes(cdec_grammar_session *session, cdec_i64 states,
                                             cdec_u8 text, cdec_i64 offsets, cdec_i64_out out,
                                             int64_t first);
+/* Write with how few further tokens texts may end at states, or a bound from above that can be followed
+ * (native/grammars/endings.h), and the most of these behind any token; INT64_MAX where no end is known
+ * to be in reach. Without a lookahead and sets. `tokens`, which must live as long as the session: of the
+ * vocabulary. Each state is thought about once. */
+CDEC_API int64_t cdec_grammar_fewest(cdec_grammar_session *session, cdec_i64 states,
+                                     const cdec_token_trie *tokens, cdec_i64_out out, int64_t first);
+CDEC_API int64_t cdec_grammar_ahead(cdec_grammar_session *session, cdec_i64 states,
+                                    const cdec_token_trie *tokens, cdec_i64_out out, int64_t first);
 /* Hash the first configuration of each state: its scanner state and the top three LR states. */
 CDEC_API int64_t cdec_grammar_speculation_keys(cdec_grammar_session *session, cdec_i64 states,
                                                cdec_i64_out out);

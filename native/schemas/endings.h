@@ -9,19 +9,17 @@
 #include <bitset>
 #include <unordered_map>
 
+#include "spelling.h"
 #include "states.h"
 
 namespace cdec::schemas {
 
 class Endings {
  public:
-  static constexpr int32_t kFar = INT32_MAX / 2;  // where no way is found
+  static constexpr int32_t kFar = kFarEnd;  // where no way is found
 
   Endings(States& states, const cdec_token_trie& tokens)
-      : states_(states), p(states.p), tokens_(tokens) {
-    roots_.fill(-1);
-    for (int32_t node = 0; node < tokens.depth.size; node = tokens.skip[node])
-      roots_[tokens.node_byte[node]] = node;
+      : states_(states), p(states.p), spelling_(tokens) {
     measure_values();
   }
 
@@ -59,14 +57,6 @@ class Endings {
 
  private:
   static constexpr int64_t kLongest = 1 << 16;  // bytes of a way
-  static constexpr int32_t kUnknown = -1;
-
-  struct Way {
-    int32_t next = -1;     // the state behind the next byte
-    int32_t fewest = kUnknown;
-    int32_t length = 0;    // bytes
-    int32_t byte = 0;
-  };
   struct Nearest {
     int64_t cost = kFar;
     int32_t byte = -1;  // the first one of the way; -1 where none is needed, or there is no way
@@ -74,7 +64,7 @@ class Endings {
 
   bool is_known(int32_t state) {
     if (state >= static_cast<int64_t>(ways_.size())) ways_.resize(states_.size());
-    return ways_[state].fewest != kUnknown;
+    return ways_[state].fewest != Way::kUnknown;
   }
 
   // Counts the tokens of a way whose other states are known.
@@ -82,27 +72,7 @@ class Endings {
     Way& way = ways_[state];
     const Way& behind = ways_[way.next];
     way.length = behind.length + 1;
-    way.fewest = behind.fewest == kFar || way.length > kLongest ? kFar : spelled(state);
-  }
-
-  int32_t spelled(int32_t state) const {
-    int32_t best = kFar, first = 0, last = static_cast<int32_t>(tokens_.depth.size);
-    for (bool is_first = true; first < last && ways_[state].next >= 0; is_first = false) {
-      const int32_t byte = ways_[state].byte;
-      const int32_t node = is_first ? roots_[byte] : child(first, last, byte);
-      if (node < 0) break;
-      state = ways_[state].next;
-      if (tokens_.token_offsets[node] < tokens_.token_offsets[node + 1])
-        best = std::min(best, ways_[state].fewest + 1);
-      first = node + 1;
-      last = tokens_.skip[node];
-    }
-    return std::min(best, kFar);
-  }
-
-  int32_t child(int32_t first, int32_t last, int32_t byte) const {
-    while (first < last && tokens_.node_byte[first] != byte) first = tokens_.skip[first];
-    return first < last ? first : -1;
+    way.fewest = behind.fewest == kFar || way.length > kLongest ? kFar : spelling_.fewest(ways_, state);
   }
 
   // Chooses the next byte: the one that is wanted, or the white space that must stand before it; a
@@ -461,8 +431,7 @@ class Endings {
 
   States& states_;
   const Program& p;
-  const cdec_token_trie& tokens_;
-  std::array<int32_t, 256> roots_;  // nodes of the tokens' first bytes
+  const Spelling spelling_;
   std::vector<Way> ways_;           // by state
   std::vector<int32_t> path_;       // of the way that is found: its states that are not known
   std::vector<int64_t> sizes_, raw_sizes_;  // of values

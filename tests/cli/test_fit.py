@@ -12,6 +12,7 @@ import pytest
 from cdec.core.artifacts.opened import open_artifact
 from cdec.core.combine import fitting
 from cdec.core.errors import UsageError
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.integrations.records import RecordSampler
 from cdec.samplers import sample
 from tests.cli.conftest import Runner, jsonl, refused
@@ -153,11 +154,23 @@ def test_records_in_python_are_held_to_their_own_tokens(embedded_model: Any) -> 
 
 
 @pytest.mark.usefixtures("loaded", "grammar_child")
-def test_a_grammar_that_nests_without_end_is_searched_once_and_refused(
+def test_texts_of_a_grammar_that_nests_without_end_are_closed_in_time(cdec: Runner) -> None:
+    record = jsonl({"id": 1, "prompt": "x", "grammar": 'start: "(" start ")" | "a" start | "b"'})
+    words = ("sample", "--method", "masked", "-n", 8, "--max-new-tokens", 9)
+    cut = cdec(*words, stdin=record).records
+    assert "length" in {drawn["finish_reason"] for drawn in cut}
+    for drawn in cdec(*words, "--fit", stdin=record).records:
+        assert (drawn["finish_reason"], drawn["valid"]) == ("complete", True), drawn
+        assert drawn["fit"] == "conservative" and len(drawn["token_ids"]) <= 9
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_a_grammar_to_whose_end_no_way_is_known_is_searched_once_and_refused(
     cdec: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searched = []
     monkeypatch.setattr(fitting, "distances_of", lambda *_, **__: searched.append(1))
+    monkeypatch.setattr(GrammarConstraint, "_reach_is", None)
     nested = 'start: "(" start ")" | "a"'
     records = jsonl(*({"id": n, "prompt": "x", "grammar": nested} for n in range(5)))
     result = cdec("sample", "--method", "masked", "--fit", stdin=records)

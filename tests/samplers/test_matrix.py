@@ -213,6 +213,21 @@ FITTED = {"set": 2, "regex": 1, "schema": 3, "conjunction": 2, "begun": 2, "tagg
 KINDS = {**WHOLE, **{f"{kind}, fitted": fitted(kind, most) for kind, most in FITTED.items()}}
 KINDS["schema, nearly fitted"] = nearly_fitted("schema", 3)
 
+
+def nested() -> Constraint:
+    """Brackets in brackets, without end."""
+    return grammar_constraint('start: "a" start "b" | "a" "b"', VOCABULARY)
+
+
+def brackets(most: int) -> World:
+    """Return the world of brackets that are closed within so many tokens: all of them are found."""
+    texts = [b"a" * n + b"b" * n for n in range(1, most + 1)]
+    rows = [row for text in texts for row in spellings(text) if len(row) <= most]
+    return World(lambda: fit(nested(), most, max_steps=0), tuple(rows), most)
+
+
+KINDS["nested grammar, fitted"] = brackets(4)
+
 # --- What each method draws in a world, enumerated.
 
 Law = dict[Any, float]

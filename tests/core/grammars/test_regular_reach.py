@@ -8,7 +8,7 @@ import pytest
 from cdec.compilers import grammar_constraint, regex_constraint
 from cdec.core.combine.distances import distances_of
 from cdec.core.combine.fitting import fit
-from cdec.core.constraint import EXACT
+from cdec.core.constraint import CONSERVATIVE, EXACT
 from cdec.core.errors import FitError, UsageError
 from tests.laws.grammar_cases import byte_vocabulary
 from tests.laws.sessions import assert_session_laws
@@ -44,6 +44,8 @@ def test_only_texts_of_one_terminal_are_measured() -> None:
     assert grammar_constraint("start: /a+b/", VOCABULARY).facts.reach == EXACT
     for source in ('start: "a" "a"', 'start: "a" start | "a"', "start: /a+/\n%ignore /b/"):
         constraint = grammar_constraint(source, VOCABULARY)
+        assert constraint.facts.reach == CONSERVATIVE
+        constraint = constraint.with_lookahead(0)
         assert constraint.facts.reach is None
         with pytest.raises(UsageError, match="still need"):
             constraint.session().fewest_tokens(constraint.session().start(1))
