@@ -83,6 +83,11 @@ class Option:
     within: tuple[str, ...] = ()
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether some values of the type are too small or too large."""
+        return any(each is not None for each in (self.at_least, self.above, self.below))
+
+    @property
     def words(self) -> tuple[str, ...]:
         """The words that may be given; empty where any value of the type may."""
         parts = self.type if isinstance(self.type, tuple) else ()

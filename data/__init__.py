@@ -1,9 +1,9 @@
 """Bytes in and out: inputs, entity lists, prompt records, output records, shipped files.
 
 Read ``input`` first, which opens and limits every input, ``rows``, which reads every format, then
-``entities``, ``prompts`` and ``output``; ``ids`` tells records apart, ``near`` which name was
-meant, ``assets`` finds what ships with the package. Names are imported on first use, so that
-``import cdec.data`` costs nothing.
+``entities``, ``prompts`` and ``output``; ``metrics`` evaluates what was written. ``ids`` tells
+records apart, ``near`` which name was meant, ``assets`` finds what ships with the package. Names
+are imported on first use, so that ``import cdec.data`` costs nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from cdec.data.input.source import PROMPT_LIMITS as PROMPT_LIMITS
     from cdec.data.input.source import InputLimits as InputLimits
     from cdec.data.input.source import SourceStats as SourceStats
+    from cdec.data.metrics.evaluation import Evaluation as Evaluation
+    from cdec.data.metrics.evaluation import EvaluationSettings as EvaluationSettings
+    from cdec.data.metrics.evaluation import evaluate as evaluate
     from cdec.data.output.lines import FinishedRecords as FinishedRecords
     from cdec.data.output.writer import RecordWriter as RecordWriter
     from cdec.data.output.writer import open_writer as open_writer
@@ -37,6 +40,8 @@ __all__ = [
     "ENTITY_LIMITS",
     "PROMPT_LIMITS",
     "BadRecord",
+    "Evaluation",
+    "EvaluationSettings",
     "FinishedRecords",
     "InputLimits",
     "PromptRecord",
@@ -46,6 +51,7 @@ __all__ = [
     "SourceStats",
     "embedded_model_path",
     "entity_list",
+    "evaluate",
     "evaluation_prompts",
     "open_writer",
     "prompts_from_texts",
@@ -67,6 +73,9 @@ __getattr__ = exports(
         "PromptRecord": "prompts.record",
         "prompts_from_texts": "prompts.read",
         "read_prompts": "prompts.read",
+        "Evaluation": "metrics.evaluation",
+        "EvaluationSettings": "metrics.evaluation",
+        "evaluate": "metrics.evaluation",
         "FinishedRecords": "output.lines",
         "ENTITY_LIMITS": "input.source",
         "InputLimits": "input.source",

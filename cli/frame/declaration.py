@@ -185,7 +185,7 @@ def options_from(options_class: type[OptionsT], values: Mapping[str, Any]) -> Op
     known = parameters_of(options_class)
     nested: dict[str, Any] = {}
     for name in filter(values.__contains__, known):
-        if known[name].at_least is not None:
+        if known[name].is_bounded:
             known[name].check(values[name])
         place = nested
         for step in known[name].within:

@@ -66,6 +66,9 @@ COMMANDS: dict[str, Command] = {
     "retokenize": Command(
         "cdec.cli.retokenize", "Rewrite texts in the tokens that a model prefers.", _MEASURE
     ),
+    "eval": Command(
+        "cdec.cli.eval", "Compute metrics of samples, and compare methods.", _MEASURE, _NUMPY_MIB
+    ),
     "trace": Command(
         "cdec.cli.trace",
         "Show what the constraint did to samples, token by token.",
