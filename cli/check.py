@@ -33,6 +33,7 @@ from cdec.integrations.records.tasks import Task, batches
 
 if TYPE_CHECKING:
     from cdec.core.artifacts.opened import StoredConstraint
+    from cdec.core.constraint import Constraint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,12 @@ class Options(CommonOptions):
     sets: list[str] = shared.sets_option()
     copy: bool = shared.copy_option()
     lookahead: int | None = shared.lookahead_option()
+    max_new_tokens: int | None = option(
+        None,
+        "Texts of which no spelling is drawn by --fit with this number are invalid.",
+        shared.CONSTRAINT,
+        at_least=0,
+    )
     explain: bool = option(
         False, "Grammars: step through one text, token by token.", shared.OUTPUT, common=True
     )
@@ -115,7 +122,7 @@ def execute(options: Options, run: Run) -> int:
     if options.whole:
         refuse_unused(("format", "field", "no_header"), run.typed, "with --whole")
     if options.explain:
-        refuse_unused(("fail",), run.typed, "with --explain, which shows steps")
+        refuse_unused(("fail", "max_new_tokens"), run.typed, "with --explain, which shows steps")
     elif not options.one_line.flags:
         refuse_unused(("tokenizer",), run.typed, "without --explain")
     if options.input == "-":
@@ -191,15 +198,23 @@ def _verdicts(options: Options, run: Run, progress: Progress) -> Iterator[dict[s
     from cdec.core.constraint import text_verdicts, token_verdicts
 
     constraint = _constraint(options, run, run.typed, progress)
+    held = _held(constraint, options)
     if options.token_ids:
-        return token_verdicts(
-            constraint, run.clock.reading(_token_rows(options)), shown=options.allowed
-        )
+        return token_verdicts(held, run.clock.reading(_token_rows(options)), shown=options.allowed)
     texts = run.clock.reading(_texts(options, constraint))
     if constraint.listed is not None:
         # Members are texts, so bytes that are none have no place where they are refused.
         texts = (_decoded(text).encode() for text in texts)
-    return text_verdicts(constraint, texts, shown=options.allowed)
+    return text_verdicts(held, texts, shown=options.allowed)
+
+
+def _held(constraint: StoredConstraint, options: Options) -> Constraint:
+    """Return a constraint held to the number of tokens that texts may have."""
+    if options.max_new_tokens is None:
+        return constraint
+    from cdec.core.combine.fitting import fit
+
+    return fit(constraint, options.max_new_tokens)
 
 
 @dataclass(frozen=True)

@@ -230,6 +230,38 @@ class FittedSession(ForwardingSession):
         held = self._inside.statistics()
         return {**held, "states": len(self._pairs) + held["states"]}
 
+    def spelt(self, text: bytes, ids: Mapping[bytes, int]) -> tuple[int | None, int]:
+        """Say with how few tokens, all of them allowed, a text is spelt, and how far it is read.
+
+        What is allowed with few tokens left is so with more: at each byte the fewest count.
+
+        Args:
+            text: Of the constraint, or not.
+            ids: A token by its bytes.
+
+        Returns:
+            Tokens of the text, None where no way leads to its end, or it may not end there; and
+            the bytes up to which one leads.
+        """
+        longest = max(map(len, ids), default=0)
+        reached = {0: (0, int(self._inside.start(1)[0]))}
+        for at in range(len(text)):
+            if at not in reached:
+                continue
+            used, state = reached[at]
+            sizes = range(1, min(longest, len(text) - at) + 1)
+            found = [size for size in sizes if text[at : at + size] in ids]
+            tokens = np.array([ids[text[at : at + size]] for size in found], np.int64)
+            after = np.asarray(self._inside.advance(np.full(len(tokens), state), tokens))
+            is_allowed = (after != DEAD) & (self._needed(after) < self._most - used)
+            for size, then, is_one in zip(found, after.tolist(), is_allowed, strict=True):
+                if is_one and used + 1 < reached.get(at + size, (FAR, 0))[0]:
+                    reached[at + size] = used + 1, then
+        last = max(reached)
+        used, state = reached[last]
+        ends = last == len(text) and bool(self._inside.is_complete(np.array([state]))[0])
+        return (used if ends else None), last
+
     def _if_far(self, states: Any) -> NDArray[np.int64] | None:
         """Return the inner states where more tokens are left at all than are needed; else None."""
         try:
@@ -349,6 +381,27 @@ class FittedConstraint(WrappedConstraint):
         """Tokens that no member exceeds, end event not counted."""
         longest = self.inner.max_tokens
         return self.most if longest is None else min(self.most, longest)
+
+    @cached_property
+    def _ids(self) -> Mapping[bytes, int]:
+        ids = {piece: token for token, piece in enumerate(self.vocabulary.token_bytes)}
+        return {piece: token for piece, token in ids.items() if piece}
+
+    def _refusal(self, session: Session, text: bytes, shown: int) -> dict[str, Any] | None:
+        """Return where a text is refused: of one that is too long, where no token is left for it.
+
+        It counts by the fewest tokens that spell it.
+        """
+        if not isinstance(session, FittedSession):
+            return super()._refusal(session, text, shown)
+        refusal = self.inner._refusal(session._inside, text, shown)
+        if refusal is not None:
+            return refusal
+        tokens, byte = session.spelt(text, self._ids)
+        if tokens is not None:
+            return None
+        limit = f"no way of at most {self.most} tokens leads further to an end"
+        return {"byte": byte, "max_tokens": self.most, "reason": limit}
 
     def with_lookahead(self, lookahead: int | None) -> Constraint:
         """Return this constraint with masks that look ``lookahead`` terminals further."""

@@ -351,6 +351,12 @@ def constrained(body: RecordFields, asking: Asking) -> dict[str, Any]:
         )
     given = body.fields.get(FIELD) if schema is None else {"schema": schema}
     asked = _asked(body, given, asking, FIELD if schema is None else "response_format")
+    if asked.fit is not None:
+        raise body.error(
+            FIELD,
+            "has 'fit', which is for servers",
+            "leave it out: the run's `fit` holds texts to the request's `max_tokens`",
+        )
     own = {} if asked.source is None else {asked.source: asked.text}
     return {
         "constraint": asked.artifact,

@@ -15,6 +15,7 @@ from cdec.compilers.sets.cache import SetCache
 from cdec.core.artifacts.opened import bind_artifact, read_artifact
 from cdec.core.child.process import needing_system
 from cdec.core.combine.denial import deny
+from cdec.core.combine.fitting import fit
 from cdec.core.combine.free_parts import FreeTextConstraint
 from cdec.core.constraint import candidates_of
 from cdec.core.errors import CdecError
@@ -92,8 +93,7 @@ class ServedConstraints:
         making = self._making if asked.source is None else self._compiling
         with making, needing_system("serving the request"):
             # Somebody else may have made it meanwhile.
-            found = self._there(asked)
-            return self._made(asked) if found is None else found
+            return self._found_or_made(asked)
 
     def has(self, value: object) -> bool:
         """Say whether ``read`` makes nothing of a request's argument: it is there, or refused."""
@@ -118,7 +118,7 @@ class ServedConstraints:
         Raises:
             CdecError: It could not be made.
         """
-        if asked.deny or asked.free is not None:
+        if asked.deny or asked.free is not None or asked.fit is not None:
             return self._recent.find(asked)
         if asked.source is not None and self._sources is not None:
             found = self._sources.find(asked.text, self._options[asked.source])
@@ -131,16 +131,20 @@ class ServedConstraints:
             raise KeyError(asked)
         return self._sets.find(asked.candidates)
 
+    def _found_or_made(self, asked: ConstraintRequest) -> Constraint:
+        found = self._there(asked)
+        return self._made(asked) if found is None else found
+
     def _made(self, asked: ConstraintRequest) -> Constraint:
         if asked.free is not None:
-            free, held = asked.free, replace(asked, free=None)
-            there = self._there(held)
-            inner = self._made(held) if there is None else there
-            return self._recent.get(asked, lambda: FreeTextConstraint(inner, free))
+            free, held = asked.free, self._found_or_made(replace(asked, free=None))
+            return self._recent.get(asked, lambda: FreeTextConstraint(held, free))
+        if asked.fit is not None:
+            most, whole = asked.fit, self._found_or_made(replace(asked, fit=None))
+            return self._recent.get(asked, lambda: fit(whole, most))
         if asked.deny:
-            denied, whole = [text.encode() for text in asked.deny], replace(asked, deny=())
-            found = self._there(whole)
-            before = self._made(whole) if found is None else found
+            denied = [text.encode() for text in asked.deny]
+            before = self._found_or_made(replace(asked, deny=()))
             return self._recent.get(asked, lambda: deny(before, denied))
         if asked.source is not None and self._sources is not None:
             return self._with_sets(self._sources.of(asked.text, self._options[asked.source]))

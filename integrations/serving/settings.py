@@ -231,7 +231,7 @@ FIELD = "cdec"
 """The argument of a request that holds it."""
 _TEXTS = tuple(name for name in SOURCES if name != "candidates")
 _FREE = ("after", "between", "budget", "regions")
-_FIELDS = ("artifact", "candidates", "deny", *_TEXTS, *_FREE)
+_FIELDS = ("artifact", "candidates", "deny", "fit", *_TEXTS, *_FREE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +244,7 @@ class ConstraintRequest:
         deny: Texts that are not.
         source: ``grammar``, ``regex`` or ``schema``, if the request brings one. text: It.
         free: What the model writes freely before the constraint, or around it.
+        fit: Tokens within which every text ends, its end event not counted.
     """
 
     artifact: str | None = None
@@ -252,15 +253,17 @@ class ConstraintRequest:
     source: str | None = None
     text: str = ""
     free: FreeText | None = None
+    fit: int | None = None
 
     @classmethod
     def of(cls, value: object, settings: ServingSettings) -> ConstraintRequest:
         """Read a request's argument.
 
         Args:
-            value: An object with some of ``artifact``, ``candidates``, ``deny``, ``grammar``,
-                ``regex`` and ``schema``, and of ``after``, ``between``, ``budget`` and ``regions``
-                as records have them; or the JSON text of one, for doors that let only texts in.
+            value: An object with some of ``artifact``, ``candidates``, ``deny``, ``fit``,
+                ``grammar``, ``regex`` and ``schema``, and of ``after``, ``between``, ``budget`` and
+                ``regions`` as records have them; or the JSON text of one, for doors that let only
+                texts in.
             settings: What is registered and allowed.
 
         Raises:
@@ -276,6 +279,7 @@ class ConstraintRequest:
             deny=_texts(found, "deny") or (),
             **_source(found),
             free=_free(found),
+            fit=_fit(found),
         )
         asked._require_one()
         brought = asked.source or ("candidates" if asked.artifact is None else None)
@@ -366,6 +370,20 @@ def _free(found: dict[str, Any]) -> FreeText | None:
         if isinstance(error, LimitError):
             raise LimitError(said, hint=error.hint, **error.details) from None
         raise FieldError(said, hint=error.hint, field=FIELD) from None
+
+
+def _fit(found: dict[str, Any]) -> int | None:
+    most = found.get("fit")
+    if most is None:
+        return None
+    if type(most) is not int or most < 0:
+        raise _refused("has no number of tokens in 'fit'", "give a whole number")
+    if given := [name for name in _FREE if name in found]:
+        raise _refused(
+            f"has 'fit' beside {given[0]!r}, and texts with free parts are held to no number",
+            "leave one of them out",
+        )
+    return most
 
 
 def _source(found: dict[str, Any]) -> dict[str, str]:

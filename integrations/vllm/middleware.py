@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import orjson
 
 from cdec.core.errors import CdecError
-from cdec.integrations.serving.settings import FIELD, ServingSettings
+from cdec.integrations.serving.settings import FIELD, ConstraintRequest, ServingSettings
 
 if TYPE_CHECKING:
     from cdec.integrations.serving.constraints import ServedConstraints
@@ -70,6 +70,11 @@ def check(value: object) -> None:
             "cdec.integrations.vllm.middleware.ConstraintMiddleware"
         )
     checking().read(value)
+
+
+def asked_fit(value: object) -> int | None:
+    """Return within how many tokens the text of a request that was checked shall end."""
+    return ConstraintRequest.of(value, checking().settings).fit
 
 
 def outcome(value: str) -> CdecError | None:

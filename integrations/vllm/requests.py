@@ -12,7 +12,7 @@ from vllm.exceptions import VLLMValidationError
 
 from cdec.core.errors import CdecError, FieldError, TokenizerMismatchError
 from cdec.integrations.serving.settings import FIELD, ServingSettings
-from cdec.integrations.vllm.middleware import check
+from cdec.integrations.vllm.middleware import asked_fit, check
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
@@ -59,6 +59,14 @@ def validate(params: Any) -> None:
                     field=name,
                 )
         check(value)
+        most = asked_fit(value)
+        if most is not None and params.max_tokens is not None and params.max_tokens <= most:
+            raise FieldError(
+                f"the request's {FIELD!r} has 'fit' {most}, and 'max_tokens' {params.max_tokens} "
+                "leaves no token for the end",
+                hint=f"ask for 'max_tokens' {most + 1} or more",
+                field="max_tokens",
+            )
     except CdecError as error:
         raise VLLMValidationError(
             f"{error.code}: {error.message}. {error.hint or ''}".rstrip(), parameter=FIELD

@@ -176,3 +176,50 @@ def test_a_grammar_to_whose_end_no_way_is_known_is_searched_once_and_refused(
     result = cdec("sample", "--method", "masked", "--fit", stdin=records)
     assert {record["error"]["code"] for record in result.records} == {"E_USAGE"}
     assert (len(result.records), len(searched)) == (5, 1)
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_check_says_which_texts_are_drawn_within_so_many_tokens(
+    cdec: Runner, cities: Path, embedded_model: Any, tmp_path: Path
+) -> None:
+    source = ("--grammar", tmp_path / "nested.lark")
+    (tmp_path / "nested.lark").write_text('start: "(" start ")" | "a"')
+    limit = ("--max-new-tokens", 4)
+    texts = "a\n(a)\n" + "(" * 40 + "a" + ")" * 40 + "\n(a\n"
+    free = cdec("check", *source, stdin=texts.encode()).records
+    held = cdec("check", *source, *limit, stdin=texts.encode()).records
+    assert [record["valid"] for record in free] == [True, True, True, False]
+    assert [record["valid"] for record in held] == [True, True, False, False]
+    assert (held[2]["max_tokens"], held[2]["byte"] < 40) == (4, True)
+    assert held[3] == free[3]
+    drawn = cdec("sample", *source, "--fit", *limit, "-n", 9, "--prompt", "x", "--method", "masked")
+    rows = "".join(f"{json.dumps(record['token_ids'])}\n" for record in drawn.records)
+    shown = cdec("check", *source, *limit, "--token-ids", stdin=rows.encode()).records
+    assert all(record["valid"] for record in shown)
+    again = "".join(f"{record['text']}\n" for record in drawn.records)
+    assert all(
+        record["valid"] for record in cdec("check", *source, *limit, stdin=again.encode()).records
+    )
+    lengths = lengths_of(cities, embedded_model)
+    members = cdec("check", cities, "--max-new-tokens", lengths[0], stdin=b"Paris, Texas\n").records
+    assert [record["valid"] for record in members] == [False]
+    assert "max-new-tokens" in refused(cdec("check", *source, *limit, "--explain", stdin=b"a\n"))
+
+
+@pytest.mark.usefixtures("loaded", "grammar_child")
+def test_batch_files_and_traces_know_texts_that_fit(cdec: Runner, tmp_path: Path) -> None:
+    (tmp_path / "nested.lark").write_text('start: "(" start ")" | "a" start | "b"')
+    words = ("sample", "--grammar", tmp_path / "nested.lark", "--method", "masked")
+    body = {"prompt": "x", "max_tokens": 7, "n": 5}
+    asked = {"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": body}
+    for more, reasons in (((), {"length", "stop"}), (("--fit",), {"stop"})):
+        (answer,) = cdec(*words, "--openai-batch", *more, stdin=jsonl(asked)).records
+        choices = answer["response"]["body"]["choices"]
+        assert {choice["finish_reason"] for choice in choices} <= reasons
+        assert ("length" in {choice["finish_reason"] for choice in choices}) == (not more)
+    traced = (*words, "--fit", "--max-new-tokens", 7, "-n", 5, "--prompt", "x", "--trace")
+    drawn = cdec(*traced, tmp_path / "t.jsonl").records
+    sums = cdec("trace", tmp_path / "t.jsonl", "--json").records
+    assert [each["log_z_sum"] for each in sums] == pytest.approx(
+        [record["log_candidate_weight"] for record in drawn]
+    )

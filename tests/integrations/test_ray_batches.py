@@ -73,6 +73,13 @@ def test_columns_of_a_batch_stay_what_they_are_beside_those_of_samples(
     assert found.schema == sampler(batch.slice(1, 1)).schema
 
 
+def test_texts_of_a_batch_fit(settings: dict[str, Any]) -> None:
+    fitted = BatchSampler(slow_model(), **settings, fit=True)
+    found = fitted(pa.table({"id": [1], "prompt": ["a"], "n": [20], "max_tokens": [1]}))
+    assert set(found["finish_reason"].to_pylist()) == {"complete"}
+    assert found["token_ids"].combine_chunks().value_lengths().to_pylist() == [1] * 20
+
+
 def test_samples_of_a_batch_are_those_of_records(
     sampler: BatchSampler, settings: dict[str, Any]
 ) -> None:

@@ -127,6 +127,11 @@ def test_constraints_are_named_or_brought(body: dict[str, Any], said: dict[str, 
         assert {name: getattr(found, name) for name in fields if getattr(found, name)} == said
 
 
+def test_texts_are_held_to_their_tokens_by_the_run_and_not_by_a_request() -> None:
+    (refused,) = read(line({"cdec": {"artifact": "cities", "fit": 5}}, TEXT))
+    assert "max_tokens" in str(refused.error.hint)
+
+
 @pytest.mark.parametrize("url", [CHAT, TEXT])
 def test_what_asks_for_nothing_is_let_through(url: str) -> None:
     bodies: list[dict[str, Any]] = [{name: values[0]} for name, values in NEUTRAL.items()]

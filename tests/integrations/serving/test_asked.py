@@ -57,6 +57,7 @@ SETTINGS = ServingSettings(
             {"artifact": "cities", "after": "</think>", "budget": 9},
             ConstraintRequest("cities", free=FreeText(("</think>",), budget=9)),
         ),
+        ({"artifact": "cities", "fit": 9}, ConstraintRequest("cities", fit=9)),
         (
             {"regex": "a", "between": ["<a>", "</a>"], "regions": 1},
             ConstraintRequest(
@@ -96,6 +97,11 @@ def test_a_request_says_what_it_is_held_to_as_an_object_or_as_its_text(
         {"artifact": "cities", "after": "x", "budget": "3"},
         {"artifact": "cities", "after": "x", "budget": -1},
         {"artifact": "cities", "after": "x", "regions": True},
+        {"artifact": "cities", "fit": -1},
+        {"artifact": "cities", "fit": "9"},
+        {"artifact": "cities", "fit": True},
+        {"artifact": "cities", "fit": 9, "after": "x"},
+        {"fit": 9},
         {"artifact": 7},
         {"artifact": ["cities"]},
         {"artifact": "towns"},

@@ -21,6 +21,7 @@ from cdec.core.errors import (
     ConfigError,
     EmptySetError,
     FieldError,
+    FitError,
     InputMissingError,
     LimitError,
     OutputError,
@@ -350,6 +351,23 @@ def test_a_request_has_free_text_before_its_constraint_or_around_it(
     assert follows(tagged, "one <x>ab</x> two <x>b</x>.")
     assert not follows(tagged, "one <x>c</x>")
     assert follows(tagged, "none") and not follows({**tagged, "regions": 1}, "none")
+
+
+def test_texts_of_a_request_end_within_its_tokens(served: ServedConstraints) -> None:
+    asked = {"grammar": 'start: "(" start ")" | "a"', "fit": 4}
+    fitted = served.read(asked)
+    assert fitted is served.read(dict(asked)) and served.has(asked)
+    assert (fitted.facts.fit, fitted.max_tokens) == ("conservative", 4)
+    vocabulary = fitted.vocabulary
+    session, opened = fitted.session(), 0
+    states, bracket = session.start(1), np.array(vocabulary.encode(["("])[0][-1:])
+    while states[0] >= 0:
+        states, opened = session.advance(states, bracket), opened + 1
+    assert 1 < opened <= 4
+    denied = served.read({"artifact": "cities", "deny": ["Oslo"], "fit": 20})
+    assert accepts(denied, "Oslo") == [False] and accepts(denied, "Bern") == [True]
+    with pytest.raises(FitError, match="within 0 tokens"):
+        served.read({"regex": "[ab]+", "fit": 0})
 
 
 def test_markers_of_a_request_are_bounded(served: ServedConstraints) -> None:

@@ -299,6 +299,13 @@ def test_what_cannot_be_served_is_refused_as_vllm_refuses(
     processor.validate_params(params({"artifact": "cities"}))
 
 
+def test_a_text_that_is_to_fit_has_room_for_its_end() -> None:
+    check = v1.ConstraintProcessor.validate_params
+    check(params({"artifact": "cities", "fit": 9}, max_tokens=10))
+    with pytest.raises(VLLMValidationError, match="'max_tokens' 10 or more"):
+        check(params({"artifact": "cities", "fit": 9}, max_tokens=9))
+
+
 @pytest.mark.parametrize(
     "other",
     [
