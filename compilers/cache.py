@@ -105,6 +105,7 @@ def shared_name(decides: Mapping[str, Any], vocabulary: Vocabulary) -> str:
         "vocabulary": vocabulary.vocabulary_hash,
         "tokenization": vocabulary.tokenization_hash,
         "eos": list(vocabulary.eos_token_ids),
+        "special": sorted(vocabulary.special_tokens.items()),
     }
     body = json.dumps(of_all | dict(decides), sort_keys=True, default=str)
     return f"{sha256(body.encode('utf-8', 'surrogatepass')).hexdigest()}.arrow"

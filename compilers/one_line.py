@@ -227,7 +227,8 @@ class _Source(ConstraintSource):
         self._made: Recent[Constraint] = Recent(_MOST)
 
     def of(self, vocabulary: Vocabulary) -> Constraint:
-        own = (vocabulary.vocabulary_hash, vocabulary.tokenization_hash)
+        special = tuple(sorted(vocabulary.special_tokens.items()))
+        own = (vocabulary.vocabulary_hash, vocabulary.tokenization_hash, special)
         known = (*own, vocabulary.eos_token_ids, vocabulary.width)
         return self._made.get(known, lambda: self._make(vocabulary=vocabulary))
 

@@ -209,6 +209,7 @@ def _vocabulary_message(vocabulary: Vocabulary) -> Message:
         "special": sorted(vocabulary.special_token_ids),
         "width": vocabulary.width,
         "name": vocabulary.name,
+        "words": dict(vocabulary.special_tokens),
     }
     return Message(body, offsets + vocabulary.flat_bytes.tobytes())
 

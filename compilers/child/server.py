@@ -105,7 +105,12 @@ class _Known:
         flat = message.data[body["offset_bytes"] :]
         tokens = [flat[a:b] for a, b in itertools.pairwise(offsets)]
         self._vocabulary = Vocabulary(
-            tokens, body["eos"], body["special"], width=body["width"], name=body["name"]
+            tokens,
+            body["eos"],
+            body["special"],
+            width=body["width"],
+            name=body["name"],
+            special_tokens=body["words"],
         )
         self._prepared = set()
 

@@ -20,6 +20,7 @@ from cdec.compilers.grammars.definition import Grammar, Terminal
 from cdec.core.artifacts.write import recorded_metadata
 from cdec.core.grammars.columns import COLUMNS, arrays_from, no_automaton, no_indents, no_loops
 from cdec.core.grammars.session import Engine
+from cdec.core.grammars.special import is_stand_in
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.options import GrammarReport
@@ -319,7 +320,7 @@ def _names(grammar: Grammar, tables: ParseTables) -> dict[str, Any]:
 
 def _pattern(terminal: Terminal) -> str:
     """Return a regular expression as it is written; "" for a literal, whose name is its text."""
-    if terminal.is_string:
+    if terminal.is_string or is_stand_in(terminal.value):
         return ""
     return f"/{terminal.value}/{''.join(sorted(terminal.flags))}"
 
@@ -332,6 +333,6 @@ def _shown(terminal: Terminal) -> str:
         shown = [json.dumps(w, ensure_ascii=False) for w in sorted(terminal.words)[:_SHOWN]]
         more = len(terminal.words) - _SHOWN
         return " | ".join([*shown, f"{more:,} more"] if more > 0 else shown)
-    if terminal.is_string:
+    if terminal.is_string or is_stand_in(terminal.value):
         return json.dumps(terminal.value, ensure_ascii=False)
     return terminal.name

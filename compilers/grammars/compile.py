@@ -42,6 +42,7 @@ from cdec.compilers.grammars.scanner.loops import expand_repetitions
 from cdec.compilers.grammars.soundness.coverage import Alphabet, require_spellable
 from cdec.compilers.grammars.soundness.prove import prove
 from cdec.compilers.grammars.source import read_grammar
+from cdec.compilers.grammars.special import with_stand_ins
 from cdec.compilers.grammars.states import UncountableError, lacks_some
 from cdec.compilers.grammars.trees import build_trees
 from cdec.compilers.report import Clock
@@ -51,7 +52,8 @@ from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
 from cdec.core.errors import DataError
 from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.columns import MARKER, SET_TERMINALS_KEY, SETS_KEY
-from cdec.core.grammars.errors import EmptyLanguageError
+from cdec.core.grammars.errors import EmptyLanguageError, GrammarUnsupportedError
+from cdec.core.grammars.special import SpecialTokens
 from cdec.core.progress import Progress, silent
 from cdec.core.tokens.token_trie import TokenTrie
 
@@ -214,10 +216,13 @@ def build_grammar(
         GrammarError, EncodingError, UntokenizableError, LimitError: As ``compile_grammar``.
     """
     counts, emptied = True, None
+    named = source, SpecialTokens({}, {})
+    if options.format in ("auto", "lark"):
+        named = with_stand_ins(source, vocabulary, options.limits)
     while True:
         clock = Clock(GrammarReport(path), PHASES, progress)
         try:
-            return _build(source, vocabulary, options, clock, counts, emptied)
+            return _build(named, vocabulary, options, clock, counts, emptied)
         except UncountableError:
             counts = False
         except EmptyLanguageError as error:
@@ -229,29 +234,33 @@ def build_grammar(
 
 
 def _build(
-    source: str | bytes,
-    vocabulary: Vocabulary,
+    named: tuple[str | bytes, SpecialTokens],
+    model: Vocabulary,
     options: GrammarOptions,
     clock: Clock[GrammarReport],
     counts: bool,
     emptied: EmptyLanguageError | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str], GrammarReport]:
     """Compile in memory; ``counts``: copies of counted repetitions may be left out for a while,
-    ``emptied``: what the lexer that would be chosen did to the language.
+    ``emptied``: what the lexer that would be chosen did to the language, ``named``: the source, and
+    the special tokens that it has characters for.
 
     Raises:
         UncountableError: They cannot be put in afterwards.
     """
-    report, limits = clock.report, options.limits
+    report, limits, (source, special) = clock.report, options.limits, named
+    vocabulary = special.image(model) if special else model
     parser = _read(source, vocabulary, options, clock, counts, emptied)
     grammar, lexing = parser.grammar, parser.lexer != "dynamic"
     laid = _parts(parser, vocabulary, limits, report, clock)
     made = laid.parts
     sets = [number for number, t in enumerate(made.grammar.terminals) if t.is_set]
+    if special and (sets or options.indenter):
+        raise _beside("sets (`%declare`)" if sets else "an indenter")
     with clock.phase("trie"):
         trie = TokenTrie.of(vocabulary)
         if sets:
-            trie = trie.without(~_with_markers(vocabulary))
+            trie = trie.without(~_with_markers(model))
     with clock.phase("trees"):
         trees = build_trees(
             made.scanner,
@@ -276,7 +285,8 @@ def _build(
         arrays = expand_repetitions(arrays, made.scanner.copies)
     report.counts = count_parts(grammar, made.tables, arrays)
     report.precompute = options.precompute
-    metadata = grammar_metadata(made.grammar, made.tables, vocabulary, report, source=options.name)
+    metadata = grammar_metadata(made.grammar, made.tables, model, report, source=options.name)
+    metadata |= special.to_metadata(metadata["cdec.names"])
     if not lexing and grammar.dialect != "regex":
         metadata["cdec.characters"] = character_grammar(parser.written)
     elif grammar.plain:
@@ -287,6 +297,13 @@ def _build(
         metadata[SETS_KEY] = json.dumps([made.grammar.terminals[n].name for n in sets])
         metadata[SET_TERMINALS_KEY] = json.dumps(sets)
     return arrays, metadata, report
+
+
+def _beside(what: str) -> GrammarUnsupportedError:
+    """Return the error of what cannot stand beside special tokens."""
+    return GrammarUnsupportedError(
+        f"a grammar with {what} names special tokens", hint="leave one of the two out"
+    )
 
 
 def _with_markers(vocabulary: Vocabulary) -> NDArray[np.bool_]:

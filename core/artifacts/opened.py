@@ -9,7 +9,6 @@ from itertools import pairwise
 from os import fspath
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.artifacts.read import (
@@ -67,6 +66,18 @@ class StoredConstraint(Constraint):
     @abstractmethod
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> StoredConstraint:
         """Open a verified artifact of this kind; the vocabulary's fingerprints agree with it."""
+
+    @classmethod
+    def own_tokens(
+        cls, token_bytes: list[bytes], metadata: Mapping[str, str]
+    ) -> tuple[list[bytes], Mapping[str, int]]:
+        """Return the bytes of the vocabulary that was compiled for, and its special tokens' words.
+
+        Args:
+            token_bytes: Of the artifact's columns.
+            metadata: Of the artifact.
+        """
+        return token_bytes, {}
 
     @classmethod
     def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
@@ -311,10 +322,11 @@ def _stored_vocabulary(file: ArtifactFile, eos: tuple[int, ...]) -> Vocabulary:
     """Make a vocabulary from the token bytes in the artifact; ids without bytes are special."""
     flat = file.arrays["vocabulary_bytes"].tobytes()
     offsets = file.arrays["vocabulary_offsets"].tolist()
-    token_bytes = [flat[a:b] for a, b in pairwise(offsets)]
-    special = np.flatnonzero(np.diff(file.arrays["vocabulary_offsets"]) == 0).tolist()
+    columns = [flat[a:b] for a, b in pairwise(offsets)]
+    token_bytes, words = constraint_class(file.kind).own_tokens(columns, file.metadata)
+    special = [token for token, data in enumerate(token_bytes) if not data]
     name = file.metadata.get("cdec.vocabulary_name", "")
-    return Vocabulary(token_bytes, eos, special, name=name)
+    return Vocabulary(token_bytes, eos, special, name=name, special_tokens=words)
 
 
 def _check_fingerprints(file: ArtifactFile, vocabulary: Vocabulary, eos: tuple[int, ...]) -> None:

@@ -41,6 +41,7 @@ from cdec.core.grammars.columns import (
     state_of_row,
 )
 from cdec.core.grammars.indenter import MAX_COLUMNS
+from cdec.core.grammars.special import KEY, SpecialTokens
 from cdec.core.mask import mask_words
 
 _LEXERS = ("contextual", "basic", "dynamic")
@@ -162,6 +163,10 @@ _ALSO_OFFSETS = ("tree_paths", "tree_groups", "group_branches", "group_tokens", 
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> None:
+    try:
+        SpecialTokens.recorded(metadata)
+    except (ValueError, RecursionError):
+        require(False, KEY, "special tokens by their words, and tokens that are left out")
     options = json_object(metadata, "cdec.options")
     require_counts(metadata)
     texts = ("start", "lexer_reason", "dialect", "blanks")

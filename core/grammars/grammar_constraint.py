@@ -36,11 +36,12 @@ from cdec.core.grammars.members import (
 from cdec.core.grammars.regular_reach import RegularReach, is_measured
 from cdec.core.grammars.session import DEFAULT_BUDGET, MASK_WORK, Engine, GrammarSession, Work
 from cdec.core.native import library
+from cdec.core.grammars.special import SpecialTokens, is_stand_in
 from cdec.core.session import Session
 from cdec.core.sets.spelled import SpelledSet, given_sets, narrowed_sets, spelled
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.core.verdicts import TokenRefusal
+from cdec.core.verdicts import TokenRefusal, line_and_column
 
 __all__ = ["GrammarConstraint"]
 
@@ -102,6 +103,7 @@ class GrammarConstraint(StoredConstraint):
         self.arrays = arrays
         self.vocabulary = vocabulary
         self.metadata = metadata
+        self._special = SpecialTokens.recorded(metadata)
         self._lookahead = lookahead
         self.memo_bytes = memo_bytes
         self.mask_work = mask_work
@@ -112,8 +114,21 @@ class GrammarConstraint(StoredConstraint):
 
     @classmethod
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> GrammarConstraint:
-        """Open a verified grammar artifact."""
+        """Open a verified grammar artifact.
+
+        Raises:
+            TokenizerMismatchError: The special tokens that it names are other ones, or end texts.
+        """
+        SpecialTokens.recorded(file.metadata).require(vocabulary, str(file.path))
         return cls(arrays_from(file.arrays), vocabulary, file.metadata)
+
+    @classmethod
+    def own_tokens(
+        cls, token_bytes: list[bytes], metadata: Mapping[str, str]
+    ) -> tuple[list[bytes], Mapping[str, int]]:
+        """Return the bytes of the vocabulary, and its special tokens that the grammar names."""
+        special = SpecialTokens.recorded(metadata)
+        return (special.restored(token_bytes), special.ids) if special else (token_bytes, {})
 
     @classmethod
     def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
@@ -140,20 +155,30 @@ class GrammarConstraint(StoredConstraint):
         )
 
     @cached_property
+    def _image(self) -> Vocabulary:
+        """The vocabulary as the scanner reads it."""
+        return self._special.image(self.vocabulary) if self._special else self.vocabulary
+
+    @cached_property
+    def _shown(self) -> Vocabulary:
+        """The vocabulary as people read it."""
+        return self._special.shown(self.vocabulary) if self._special else self.vocabulary
+
+    @cached_property
     def _reach_is(self) -> str | None:
         """How well ends are known: of one terminal exactly, of others by a way to one."""
         if self._lookahead is not None or self.set_names:
             return None
-        is_plain = self.lexer != "dynamic" and is_measured(self.arrays, self.vocabulary)
+        is_plain = self.lexer != "dynamic" and is_measured(self.arrays, self._image)
         return EXACT if is_plain else CONSERVATIVE
 
     @cached_property
     def _reach(self) -> RegularReach:
-        return RegularReach.of(self.arrays, self.vocabulary)
+        return RegularReach.of(self.arrays, self._image)
 
     @cached_property
     def _trie(self) -> Any:
-        return library.hold_token_trie(TokenTrie.of(self.vocabulary).arrays())
+        return library.hold_token_trie(TokenTrie.of(self._image).arrays())
 
     @cached_property
     def names(self) -> Names:
@@ -179,7 +204,7 @@ class GrammarConstraint(StoredConstraint):
         if self._engine is None or self._engine.should_be_replaced:
             self._engine = self._new_engine()
             if given:
-                views, tokens = [one.view() for one in given], TokenTrie.of(self.vocabulary)
+                views, tokens = [one.view() for one in given], TokenTrie.of(self._image)
                 self._engine.add_sets([*self._set_terminals.values()], views, tokens.arrays())
         reach = (lambda: self._reach) if self._reach_is == EXACT else None
         trie = (lambda: self._trie) if self._reach_is else None
@@ -240,8 +265,13 @@ class GrammarConstraint(StoredConstraint):
         Members of sets are found by ``reading_of``; to lark a character stands for each of them.
 
         Returns:
-            None where that took too long, or lark cannot read what is stored.
+            None where that took too long, lark cannot read what is stored, or the text has
+            characters that stand for something else there.
         """
+        if self._special:
+            if any(map(is_stand_in, text.decode("utf-8", "replace"))):
+                return None
+            return self._checker(self._special.as_source(self._special.in_image(text)))
         if not self.set_names:
             return self._checker(text)
         if has_stand_in(text, len(self.set_names)):
@@ -263,31 +293,55 @@ class GrammarConstraint(StoredConstraint):
         members, sets = self._read(text).members or [], given_sets(self.set_names, self.sets)
         return {"members": member_records(text, members, self.set_names, sets)}
 
+    def member_text(self, token_ids: Sequence[int]) -> bytes:
+        """Return the text, with the words of the special tokens that the grammar names."""
+        if not self._special:
+            return self.vocabulary.decode(token_ids)
+        return self._special.in_text(self._image.decode(token_ids))
+
+    def token_ids_of(self, text: bytes) -> list[int] | None:
+        """Return the tokens of a text with words of special tokens; of another None."""
+        parts = self._special.parts(text) if self._special else [text]
+        if len(parts) == 1 or self.vocabulary.tokenization is None:
+            return None
+        spelt = iter(self.vocabulary.encode([part.decode() for part in parts[::2]]))
+        words = iter(parts[1::2])
+        ids = list(next(spelt))
+        for word in words:
+            ids += [self._special.ids[word.decode()], *next(spelt)]
+        return ids
+
     def explain(self, token_ids: Sequence[int], *, shown: int = 10) -> Iterator[dict[str, Any]]:
         """Step through the tokens of a text, as ``cdec.core.grammars.explain.explain``."""
-        return explain(self._on_host(), self.vocabulary, self.names, token_ids, shown)
+        return explain(self._on_host(), self._shown, self.names, token_ids, shown)
 
     def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
         """Return where a text is refused, by following its bytes, as ``text_refusal``."""
-        refusal = text_refusal(session, self.vocabulary, self.names, text, shown)
+        image = self._special.in_image(text) if self._special else text
+        refusal = text_refusal(session, self._shown, self.names, image, shown)
+        if refusal is not None and self._special:
+            byte = len(self._special.in_text(image[: refusal["byte"]]))
+            line, column = line_and_column(text, byte)
+            refusal |= {"byte": byte, "line": line, "column": column}
         if refusal is None or not self.set_names:
             return refusal
         sets, names = given_sets(self.set_names, self.sets), self.set_names
         return refusal | refused_member_at(self._read(text), text, refusal["byte"], names, sets)
 
     def _token_refusal(self, session: Any, refusal: TokenRefusal, shown: int) -> dict[str, Any]:
-        return token_refusal(session, self.vocabulary, self.names, refusal, shown)
+        return token_refusal(session, self._shown, self.names, refusal, shown)
 
     def summary(self) -> dict[str, Any]:
         """Return what the artifact's metadata say, the source as it was written."""
         said = super().summary()
         for name in _FOR_MACHINES:
             said.pop(name, None)
-        return said | {"sound": self.facts.is_sound, "grammar": self.metadata["cdec.grammar"]}
+        written = self._special.as_written(self.metadata["cdec.grammar"])
+        return said | {"sound": self.facts.is_sound, "grammar": written}
 
     def tree(self, **parameters: int) -> TreeView:
         """Return one subterminal tree, as ``describe_subterminal_tree``: ``state``, ``width``."""
-        return describe_subterminal_tree(self.arrays, self.vocabulary, self.names, **parameters)
+        return describe_subterminal_tree(self.arrays, self._shown, self.names, **parameters)
 
     def statistics(self) -> dict[str, int | float]:
         """Return sizes of scanner, parser and trees."""

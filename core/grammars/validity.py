@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from cdec.core.child.readers import Language, OutOfTime, Parse
 from cdec.core.grammars.blanks import BlankRuns
 from cdec.core.grammars.indenter import Indenter
+from cdec.core.grammars.special import KEY, MOST, is_stand_in, stand_in
 
 _MOST_RULES = 20_000
 """Rules of a character grammar beyond which building its parser would cost more than a check."""
@@ -30,6 +31,8 @@ def stored_language(metadata: Mapping[str, str]) -> Language:
     """Return the language of a grammar artifact's metadata."""
     options = metadata["cdec.options"]
     asked = json.loads(options)
+    if KEY in metadata:
+        options = json.dumps(asked | {"special": True})
     if asked["lexer"] == "dynamic" and asked.get("dialect") != "regex":
         return grammar_language(options, characters=metadata.get("cdec.characters", ""))
     return grammar_language(options, metadata.get("cdec.plain", metadata["cdec.grammar"]))
@@ -53,7 +56,8 @@ def parser_of(options: str, source: str = "", characters: str = "") -> Parse | N
 
     Args:
         options: JSON: ``lexer``, ``start``, ``blanks``, ``max_whitespace``, ``indenter``,
-            ``dialect``, ``conjoined``, ``deny_regex``.
+            ``dialect``, ``conjoined``, ``deny_regex``, and ``special`` where characters stand for
+            special tokens, which nothing but their own literals matches.
         source: The grammar's text, or the same grammar in rules that lark can write out; "" under
             ``dynamic``. Of the dialect ``regex`` always the regular expression.
         characters: Under ``dynamic`` the character grammar, JSON; "" where there is none.
@@ -73,7 +77,7 @@ def parser_of(options: str, source: str = "", characters: str = "") -> Parse | N
         grammar = json.loads(characters) if characters else None
         if grammar is None or len(grammar["rules"]) > _MOST_RULES:
             return None
-        return _earley(grammar)
+        return _earley(grammar, apart=bool(read.get("special")))
     try:
         return _lalr(source, read)
     except (LarkError, RecursionError):
@@ -119,14 +123,19 @@ def _lalr(source: str, options: Mapping[str, Any]) -> Parse:
     called = parser.lexer_conf.callbacks
     called.update(dict.fromkeys(map(str, parser.ignore_tokens), runs.note))
 
+    literals = {terminal.pattern.value: terminal.name for terminal in parser.terminals}
+    pieces_of = _pieces if options.get("special") else _whole_piece
+
     def parse(text: str, deadline: float) -> bool:
         runs.clear()
-        steps = parser.parse_interactive(text)
-        state = steps.parser_state
+        state = parser.parse_interactive("").parser_state
         tables, stack = state.parse_conf.states, state.state_stack
         try:
-            for token in steps.lexer_thread.lex(state):
-                if not _shift(tables, stack, token.type, deadline):
+            for piece, special in pieces_of(text):
+                for token in parser.parse_interactive(piece).lexer_thread.lex(state):
+                    if not _shift(tables, stack, token.type, deadline):
+                        return False
+                if special and not _shift(tables, stack, literals.get(special, ""), deadline):
                     return False
         except refusals:
             return False
@@ -135,6 +144,16 @@ def _lalr(source: str, options: Mapping[str, Any]) -> Parse:
         return _shift(tables, stack, "$END", deadline, state.parse_conf.end_state)
 
     return parse
+
+
+def _pieces(text: str) -> list[tuple[str, str]]:
+    """Return a text cut at characters that stand for special tokens, each with that behind it."""
+    parts = [*re.split(f"([{stand_in(0)}-{stand_in(MOST - 1)}])", text), ""]
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _whole_piece(text: str) -> list[tuple[str, str]]:
+    return [(text, "")]
 
 
 def _shift(tables: Any, stack: list[Any], terminal: str, deadline: float, end: Any = None) -> bool:
@@ -175,11 +194,12 @@ def _shipped(base: Any, path: str) -> tuple[Any, str]:
     return found
 
 
-def _earley(grammar: Mapping[str, Any]) -> Parse | None:
+def _earley(grammar: Mapping[str, Any], *, apart: bool) -> Parse | None:
     """Return lark's Earley parser over characters, without the reading of a grammar's text.
 
     Where some terminals are regular expressions it is the one that lark calls ``dynamic_complete``:
-    it tries them at every place, and what ``re.match`` finds in every shorter text.
+    it tries them at every place, and what ``re.match`` finds in every shorter text. ``apart``:
+    characters that stand for special tokens are matched by their own literals alone.
     """
     from lark.common import LexerConf, ParserConf
     from lark.exceptions import UnexpectedInput
@@ -199,7 +219,7 @@ def _earley(grammar: Mapping[str, Any]) -> Parse | None:
         for lhs, symbols in grammar["rules"]
     ]
     start = names[grammar["start"]]
-    leaves = _Leaves(grammar["sets"], patterns)
+    leaves = _Leaves(grammar["sets"], patterns, apart=apart)
     parser: Any
     if patterns:
         # subtle: of a terminal's definition the parser asks for no more than that there is one.
@@ -275,7 +295,10 @@ class _One(NamedTuple):
 class _Leaves:
     """What the character grammar's symbols match: sets of characters, then regular expressions."""
 
-    def __init__(self, sets: Sequence[Sequence[int]], patterns: Sequence[re.Pattern[str]]) -> None:
+    def __init__(
+        self, sets: Sequence[Sequence[int]], patterns: Sequence[re.Pattern[str]], *, apart: bool
+    ) -> None:
+        self._apart = apart
         self._sets = sets
         self._patterns = patterns
         self._known: dict[tuple[int, str], bool] = {}
@@ -283,7 +306,9 @@ class _Leaves:
     def match(self, number: int, text: str, at: int) -> _One | re.Match[str] | None:
         """Match leaf ``number`` at a place of a text."""
         if number >= len(self._sets):
-            return self._patterns[number - len(self._sets)].match(text, at)
+            found = self._patterns[number - len(self._sets)].match(text, at)
+            is_within = not self._apart or found is None or len(_pieces(found.group(0))) == 1
+            return found if is_within else None
         return _One(text[at], at) if self.holds(number, text[at]) else None
 
     def holds(self, number: int, character: str) -> bool:
@@ -291,6 +316,8 @@ class _Leaves:
         key = (number, character)
         if key not in self._known:
             ranges, code = self._sets[number], ord(character)
+            if self._apart and is_stand_in(character):
+                return list(ranges) == [code, code]
             place = bisect_right(ranges, code)
             # subtle: at an odd place the code lies inside a range; a range may be one code point,
             # and then its two ends are equal and the place is behind both.

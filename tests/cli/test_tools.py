@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Runner, jsonl
-from tests.core.models.chat_models import CALL, END_CALL, chat_model
+from tests.core.models.chat_models import CALL, END_CALL, END_THINK, THINK, chat_model
 
 PARAMETERS = {
     "type": "object",
@@ -105,3 +105,25 @@ def test_a_text_that_need_not_call_is_no_warning(cdec: Runner) -> None:
     assert (record["marker"], record["finish_reason"]) == (None, "complete")
     assert (record["text"], record["valid"], record["log_weight"]) == (record["free_text"], True, 0)
     assert "W_NO_MARKER" not in ran.stderr
+
+
+def test_a_grammar_names_special_tokens(cdec: Runner, model: Path) -> None:
+    """The child compiles for them, texts show their words, scores read these as the tokens."""
+    Path("turns.lark").write_text('start: <think> WORD </think> WORD\nWORD: "a" | "b"\n')
+    ran = cdec(
+        "sample", "--grammar", "turns.lark", "--method", "masked", "-m", model, "--prompt", "x"
+    )
+    assert ran.status == 0, ran.stderr
+    (record,) = ran.records
+    assert (
+        record["valid"] and record["text"][:7] == "<think>" and record["text"][8:16] == "</think>"
+    )
+    assert record["token_ids"][0::2] == [THINK, END_THINK]
+    given = jsonl({"prompt": "x", "text": record["text"]})
+    scored = cdec("score", "--grammar", "turns.lark", "-m", model, stdin=given)
+    assert scored.status == 0, scored.stderr
+    assert scored.records[0]["valid"]
+    assert scored.records[0]["logprob"] == pytest.approx(record["logprob"], abs=1e-4)
+    refused = cdec("compile-grammar", "turns.lark", "-o", "x.arrow")
+    assert (refused.status, refused.error_code) == (65, "E_GRAMMAR_UNDEFINED")
+    assert "line 1, column 8" in refused.stderr

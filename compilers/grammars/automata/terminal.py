@@ -32,6 +32,7 @@ from cdec.compilers.grammars.states import (
 )
 from cdec.core.errors import LimitError
 from cdec.core.grammars.columns import MARKER
+from cdec.core.grammars.special import is_stand_in
 
 _ANCHORS = re.compile(r"\A(?:\^|\\A)+|(?:\$|\\Z)+\Z")
 _GROUP = re.compile(r"(SUBPATTERN, \()\d+")
@@ -147,7 +148,7 @@ def compile_terminal(
         RegexUnsupportedError: The pattern is not regular.
         LimitError: A limit is passed.
     """
-    if terminal.is_set:
+    if terminal.is_set or is_stand_in(terminal.value):
         return _chain(bytes([MARKER, ord(terminal.value) & 0xFF]))
     if terminal.words:
         byte_class, delta, accepts = words_automaton(terminal.words)

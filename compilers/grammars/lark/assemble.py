@@ -38,6 +38,7 @@ from cdec.core.grammars.errors import (
     GrammarSyntaxError,
     GrammarUndefinedError,
 )
+from cdec.core.grammars.special import is_stand_in
 
 _LARK_WRITES = 1000
 """Alternatives that Lark may write out of what is factored: it takes 0.1 seconds for so many, and
@@ -91,7 +92,7 @@ def render(
 
 def _literal(terminal: Terminal) -> str:
     flags = "".join(sorted(terminal.flags))
-    if terminal.is_string:
+    if terminal.is_string or is_stand_in(terminal.value):
         return f'"{_escaped(terminal.value, chr(34))}"{flags}'
     return f"/{_regex(terminal.value)}/{flags}"
 

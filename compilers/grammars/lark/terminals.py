@@ -39,6 +39,7 @@ from cdec.core.grammars.errors import (
     RegexSyntaxError,
     RegexUnsupportedError,
 )
+from cdec.core.grammars.special import is_stand_in
 
 _LEAST = 100
 """Literals of a list that is cut out; a shorter one is left to Lark."""
@@ -156,6 +157,7 @@ def _chosen(
 ) -> frozenset[Token]:
     """Return the literals of a run that can be cut out."""
     plain = [t for t in run if "\\" not in t.text and not t.text.endswith("i")]
+    plain = [t for t in plain if not is_stand_in(t.text[1:-1])]
     if not statement.is_terminal:
         return frozenset(token for token in plain if used[token.text] == 1)
     is_whole = 2 * len(run) - 1 == len(statement.body) and len(plain) == len(run)
@@ -409,7 +411,8 @@ class TerminalReader:
             name=name,
             pattern=pattern.to_regexp() if is_string else self._checked(name, pattern, place),
             value=pattern.value,
-            is_string=is_string,
+            # No text of another terminal is that of a special token.
+            is_string=is_string and not is_stand_in(pattern.value),
             flags=frozenset(pattern.flags),
             priority=definition.priority,
             line=place.get("line", 0),

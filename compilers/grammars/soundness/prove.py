@@ -34,7 +34,9 @@ from cdec.compilers.grammars.states import (
     merged_states,
 )
 from cdec.core.errors import LimitError
+from cdec.core.grammars.columns import MARKER
 from cdec.core.grammars.errors import EmptyLanguageError
+from cdec.core.grammars.special import is_stand_in
 from cdec.core.tokens.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -300,6 +302,10 @@ def prove(made: Parts, lexer: Lexer, vocabulary: Vocabulary, report: GrammarRepo
     if any(terminal.is_set for terminal in made.grammar.terminals):
         # What stands for members is no text, and members are looked at where they are given.
         told = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=())
+    elif any(is_stand_in(terminal.value) for terminal in made.grammar.terminals):
+        # No token ends between the two bytes of a special one, so that the first may be taken for
+        # a token; the second is left to be one, as a byte of other characters.
+        told = Vocabulary([*vocabulary.token_bytes, bytes([MARKER])], eos_token_ids=())
     coverage = check_coverage(made.grammar, made.scanner, told, lexing=lexing)
     report.is_sound = is_sound and coverage.is_whole
     report.sound_reason = (coverage.reason if is_sound else "") or reason
