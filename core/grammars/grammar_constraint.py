@@ -35,8 +35,8 @@ from cdec.core.grammars.members import (
 )
 from cdec.core.grammars.regular_reach import RegularReach, is_measured
 from cdec.core.grammars.session import DEFAULT_BUDGET, MASK_WORK, Engine, GrammarSession, Work
-from cdec.core.native import library
 from cdec.core.grammars.special import SpecialTokens, is_stand_in
+from cdec.core.native import library
 from cdec.core.session import Session
 from cdec.core.sets.spelled import SpelledSet, given_sets, narrowed_sets, spelled
 from cdec.core.tokens.token_trie import TokenTrie

@@ -17,6 +17,7 @@ from cdec.core.grammars.errors import GrammarUndefinedError, GrammarUnsupportedE
 from cdec.core.grammars.special import KEY
 from tests.laws.sessions import (
     assert_batch_is_rows,
+    assert_ends_are_near,
     assert_members,
     assert_states_agree,
     assert_threads_agree,
@@ -94,6 +95,7 @@ def test_sessions_keep_the_laws(lexer: Any) -> None:
     states = np.append(states_after(session, prefixes), [DONE, DEAD])
     masks = assert_states_agree(session, states, constraint.vocabulary)
     np.testing.assert_array_equal(masks.any(1), (states != DONE) & (states != DEAD))
+    assert_ends_are_near(session, states, constraint.vocabulary)
     assert_batch_is_rows(session, states[-16:], constraint.vocabulary)
     assert_threads_agree(constraint, prefixes[-40:], masks[:-2][-40:])
     for member in members:
