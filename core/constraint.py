@@ -53,6 +53,9 @@ __all__ = [
 EXACT, CONSERVATIVE = "exact", "conservative"
 """Whether texts held to a number of tokens are all that have so many, or perhaps fewer."""
 
+CANONICAL = "canonical"
+"""Spelling of texts by the tokenizer's own tokens alone."""
+
 _ITEMS_A_SESSION = 100
 """Texts whose verdicts share a session."""
 
@@ -85,6 +88,8 @@ class Facts:
         reader: What makes a value of a member's text; None where members are no more than texts.
         fit: Where texts were held to a number of tokens, whether those are all of at most so many
             (``exact``) or perhaps fewer (``conservative``); else None. Samples carry it.
+        spelling: Where only the token sequences that the tokenizer itself writes are members,
+            CANONICAL; else None. Samples carry it.
         begun: What stands in the prompt already of the texts; tokens come after it.
         prefill: What all texts begin with because it was written before; samples carry it.
     """
@@ -104,6 +109,7 @@ class Facts:
     reasons: Mapping[str, str] = field(default_factory=dict)
     reader: Callable[[str], Any] | None = None
     fit: str | None = None
+    spelling: str | None = None
     begun: bytes = b""
     prefill: str | None = None
 

@@ -113,6 +113,10 @@ class FitError(DataError, code="E_FIT"):
         )
 
 
+class CanonicalError(DataError, code="E_CANONICAL"):
+    """A tokenizer of which it is not known which tokens it writes for every text."""
+
+
 class UntokenizableError(DataError, code="E_UNTOKENIZABLE"):
     """A text that the tokenizer cannot represent: decoding its tokens gives another text."""
 

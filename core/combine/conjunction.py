@@ -42,6 +42,10 @@ class StuckStates:
         self._ahead: dict[int, Sequence[int] | None] = {}
         self._verdicts: dict[int, bool] = {}
 
+    def know(self, verdicts: Mapping[int, bool]) -> None:
+        """Take what is known of states from elsewhere."""
+        self._verdicts.update(verdicts)
+
     def is_stuck(self, state: int) -> bool:
         """Say whether a state is proved to be stuck; at most ``MOST`` states are looked at once."""
         if state not in self._verdicts:
@@ -101,6 +105,7 @@ class ConjunctionSession(ForwardingSession):
         self._ends_itself = any(ends_itself)
         self._stuck = StuckStates(self._successors) if looks_ahead else None
         self._pairs = PairTable()
+        self._most_ways = MOST
         # Tokens that both sides allow and that are refused, by state.
         self._refused: dict[int, NDArray[np.int32]] = {}
 
@@ -241,7 +246,7 @@ class ConjunctionSession(ForwardingSession):
         """
         mask = np.empty((1, self.words), np.int32)
         self.fill_within(np.array([state]), mask)
-        is_wide = count_bits(mask)[0] > MOST
+        is_wide = count_bits(mask)[0] > self._most_ways
         if is_wide and not self._ends_itself:
             return np.empty(0, np.int32), np.empty(0, np.int64), None
         _, ids = list_bits(mask)
@@ -338,6 +343,7 @@ class ConjunctionConstraint(Constraint, Listed):
             lookahead=min(looks, default=None),
             metadata=sides[self._keyed or 0].metadata,
             frames=self._shown.facts.frames,
+            spelling=next((side.spelling for side in sides if side.spelling), None),
             denied_unknown=self._shown.facts.denied_unknown,
             unenforced=(*sides[0].unenforced, *sides[1].unenforced),
             reasons=self._shown.facts.reasons,

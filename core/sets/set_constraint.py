@@ -71,6 +71,7 @@ class SetConstraint(StoredConstraint, Listed):
         self.size_said = f"{rows.n_kept:,} members"
         self._denied_unknown = 0
         self._fit: str | None = None
+        self._spelling: str | None = None
         # Shared by the restrictions of one set, so that each device holds the trie once.
         self._device_tries: dict[str, Any] = {}
         self._device_sessions: dict[str, Session] = {}
@@ -160,6 +161,7 @@ class SetConstraint(StoredConstraint, Listed):
             frames=[(head, index.tail) for head in index.heads],
             denied_unknown=self._denied_unknown,
             fit=self._fit,
+            spelling=self._spelling,
             unenforced=[item for other in self.others for item in other.facts.unenforced],
         )
 
@@ -246,7 +248,9 @@ class SetConstraint(StoredConstraint, Listed):
         kept = restriction(self.rows, self._ends_itself, session, max_steps, max_states)
         if kept is None:
             return None
-        return self._of(self.rows.keep(kept), (*self.others, other))
+        smaller = self._of(self.rows.keep(kept), (*self.others, other))
+        smaller._spelling = other.facts.spelling or self._spelling
+        return smaller
 
     def candidates(self, texts_or_ids: Sequence[str]) -> SetConstraint:
         """Return the set of these members, texts or else ids, alone, on a small trie of its own.
@@ -263,7 +267,7 @@ class SetConstraint(StoredConstraint, Listed):
         smaller = SetConstraint(
             rows, ends_itself=self._ends_itself, metadata=self.metadata, others=kept
         )
-        smaller._fit = self._fit
+        smaller._fit, smaller._spelling = self._fit, self._spelling
         if rows.arrays is self.arrays:
             smaller._device_tries = self._device_tries
         return smaller

@@ -37,6 +37,9 @@ class Encoder(Protocol):
     def encode_prompt(self, text: str) -> list[int]:
         """Return the token ids of a prompt: framed by special tokens and spaces, as texts are."""
 
+    def spec(self) -> dict[str, Any]:
+        """Return the JSON of the ``tokenizers`` library that says how texts become tokens."""
+
 
 class Vocabulary:
     """The byte string of every token id, and which ids are no text.
@@ -179,6 +182,14 @@ class Vocabulary:
             ``ids[offsets[i] : offsets[i + 1]]``.
         """
         return self._require_tokenization().encode_flat(texts)
+
+    def spec(self) -> dict[str, Any]:
+        """Return the tokenizer's JSON, as the ``tokenizers`` library has it, for continuation text.
+
+        Raises:
+            UsageError: The vocabulary was given by its bytes and has no tokenizer.
+        """
+        return self._require_tokenization().spec()
 
     @cached_property
     def spelt_bytes(self) -> frozenset[int]:

@@ -312,6 +312,23 @@ CDEC_API int64_t cdec_fitted_split(cdec_i64 states, cdec_i64 ahead, cdec_i64_out
 /* Put what is left behind one token of `states` to the states `after` [n] it, unless these are ends. */
 CDEC_API int64_t cdec_fitted_join(cdec_i64 states, cdec_i64_out after);
 
+/* Byte pair encoding. Merges of a left and a right symbol, `pairs` [m] as left << 32 | right, ascending,
+ * with their ranks, the lowest first, and what they make. Merge words of symbols in place, as long as
+ * there is a merge; the caller has checked `starts` [n + 1]. Writes how many symbols are left at the
+ * begin of each to `lengths` [n], and to `last` [n, 4] left, right and rank of the last merge, -1 for
+ * none, and whether no rank was lower than one before. */
+CDEC_API int64_t cdec_merge_words(cdec_i64 pairs, cdec_i32 ranks, cdec_i32 made,
+                                  cdec_i32_out symbols, cdec_i64 starts, cdec_i32_out lengths,
+                                  cdec_i32_rows_out last);
+/* Clear in a mask `row` [w] the tokens that byte pair encoding never leaves behind one token within a
+ * word: some merge crosses the border before both are made. `spine` [k]: that token, its right part,
+ * that one's right part and so on, with the ranks with which each was made, -1 for none. All tokens
+ * stand in pre-order [p] below their left parts, children in order of falling ranks: `token`, end of
+ * the subtree `stop`, `rank`; `place` [v] is where a token stands there, -1 where nowhere. */
+CDEC_API int64_t cdec_follow_row(cdec_i64 pairs, cdec_i32 ranks, cdec_i32 spine,
+                                 cdec_i32 spine_ranks, cdec_i32 place, cdec_i32 token,
+                                 cdec_i32 stop, cdec_i32 rank, cdec_i32_out row);
+
 /* Write how many bytes each of the sorted texts `ids` [n] shares with the one before to `shared`
  * [n + 1], whose last stays 0; return the number of nodes of their byte trie. */
 CDEC_API int64_t cdec_byte_trie_size(cdec_u8 data, cdec_i64 starts, cdec_i32 ids,

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tokenizers import Tokenizer, models
 
 from cdec.compilers import grammar_constraint, regex_constraint, schema_constraint
+from cdec.core.combine.canonical import CanonicalTexts, canonical
 from cdec.core.combine.conjunction import conjoin
 from cdec.core.combine.denial import deny
 from cdec.core.combine.fitting import fit
@@ -209,9 +211,34 @@ def nearly_fitted(kind: str, most: int) -> World:
     return World(lambda: bounded, rows, most)
 
 
+def tokenizer() -> Vocabulary:
+    """Return the vocabulary with a tokenizer: byte pair encoding of the pieces."""
+    vocab = {piece.decode(): number for number, piece in enumerate(PIECES)}
+    merges = [("a", "b"), ('"', "a")]
+    model = Tokenizer(models.BPE(vocab=vocab | {"<5>": 5, "<6>": 6}, merges=merges))
+    model.add_special_tokens(["<5>", "<6>"])
+    return Vocabulary.from_tokenizer(model).with_eos(ENDS)
+
+
+def canonically(kind: str) -> World:
+    """Return the world of a constraint's texts as the tokenizer spells them."""
+    whole, spelled = WHOLE[kind], tokenizer()
+    own = spelled.encode([VOCABULARY.decode(row).decode() for row in whole.rows])
+    rows = tuple(row for row, its in zip(whole.rows, own, strict=True) if row == tuple(its))
+    assert 0 < len(rows) < len(whole.rows)
+
+    def make() -> Constraint:
+        assert whole.constraint is not None
+        return canonical(whole.constraint, CanonicalTexts(spelled))
+
+    return World(make, rows, whole.limit, whole.ends_itself)
+
+
 FITTED = {"set": 2, "regex": 1, "schema": 3, "conjunction": 2, "begun": 2, "tagged": 2}
 KINDS = {**WHOLE, **{f"{kind}, fitted": fitted(kind, most) for kind, most in FITTED.items()}}
 KINDS["schema, nearly fitted"] = nearly_fitted("schema", 3)
+CANONICAL = ("set", "regex", "schema", "conjunction")
+KINDS |= {f"{kind}, canonical": canonically(kind) for kind in CANONICAL}
 
 
 def nested() -> Constraint:
@@ -404,7 +431,7 @@ CELLS = [
     for kind in KINDS
     if kind != "none" or not METHODS[how.partition(",")[0]].needs_constraint
     # Without masks nothing holds a text to its tokens.
-    if not kind.endswith("fitted") or METHODS[how.partition(",")[0]].masks
+    if kind in WHOLE or METHODS[how.partition(",")[0]].masks
 ]
 EACH = pytest.mark.parametrize(("how", "kind"), CELLS)
 

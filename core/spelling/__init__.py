@@ -1,0 +1,8 @@
+"""Spelling: the token sequences that a tokenizer itself writes, told token by token.
+
+``speller`` has the states and masks. ``reading`` reads a tokenizer's own data and refuses what is
+not known exactly. Three parts decide: ``splits``, where its pre-tokenizer cuts a text (``patterns``
+reads what it cuts by, ``classes`` asks the library which characters its sets hold, ``shapes`` are
+tokens as classes of characters), ``merges``, which tokens byte pair encoding leaves side by side,
+and what happens to texts before: ``added`` tokens, and ``composition`` of characters.
+"""

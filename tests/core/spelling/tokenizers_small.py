@@ -1,0 +1,154 @@
+"""Small real tokenizers of the kinds in use, trained in a moment, and texts to try them with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
+
+from cdec.core.tokens.vocabulary import Vocabulary
+
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN = LLAMA3.replace("{1,3}", "")
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+PIECES = (
+    *("it's", "THEY'LL", "Hello", " world", "don't", "def f(x):", '{"name": "Ann"}', "</a>", "a"),
+    *("\n", "\n\n", "  ", "   ", "\t", "\r\n", " \n ", "   a", " b", "\u00a0", "\u3000", "\u200b"),
+    *("1234567", "12", "½", ".", "...", "!?", "_x", "'", "''", "'S", "ſ", "<tool>", "<to", "ol>"),
+    *("é", "e\u0301", "\u0301", "naïve", "日本", "語", "Привет", "한국", "ᄀ", "ᅡ", "😀", "Σς", "ﬃ"),
+    *("<0x0A>", "▁", "\x00", "ǅ", "aaaa", "aaaaaaa", " the", "their", "name", '"', ",", ": "),
+)
+CORPUS = [" ".join(PIECES), "".join(PIECES), 'the name of {"name": "their"} aaaa aaa 1234 123'] * 6
+
+
+def random_texts(seed: int, n: int, longest: int = 6) -> list[str]:
+    """Return texts of pieces, and of single characters of any kind."""
+    rng = np.random.default_rng(seed)
+    ranges = ((32, 127), (0x80, 0x3000), (0x3000, 0xD800), (0xE000, 0x20000))
+
+    def piece() -> str:
+        if rng.random() < 0.8:
+            return PIECES[rng.integers(len(PIECES))]
+        return chr(rng.integers(*ranges[rng.integers(len(ranges))]))
+
+    return ["".join(piece() for _ in range(rng.integers(1, longest + 1))) for _ in range(n)]
+
+
+def _trained(tokenizer: Tokenizer, size: int, added: Sequence[str] = (), **options: Any) -> Any:
+    alphabet = options.pop("alphabet", [])
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=["<unk>", "</s>"],
+        initial_alphabet=alphabet,
+        show_progress=False,
+        **options,
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in added])
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    return vocabulary.with_eos([tokenizer.token_to_id("</s>")])
+
+
+def _byte_level(
+    split: Any = None, *, nfc: bool = False, added: Sequence[str] = (), whole: bool = False
+) -> Vocabulary:
+    tokenizer = Tokenizer(models.BPE(ignore_merges=whole))
+    parts = [] if split is None else [split]
+    last = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=split is None)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*parts, last])
+    tokenizer.decoder = decoders.ByteLevel()
+    if nfc:
+        tokenizer.normalizer = normalizers.NFC()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    made: Vocabulary = _trained(tokenizer, 420, added, alphabet=alphabet)
+    return made
+
+
+def _by(pattern: str) -> Any:
+    return pre_tokenizers.Split(Regex(pattern), "isolated")
+
+
+def _sentencepiece(*, splits: bool) -> Vocabulary:
+    fallback = [f"<0x{byte:02X}>" for byte in range(256)]
+    tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(split=splits, prepend_scheme="first")
+    trainer = trainers.BpeTrainer(
+        vocab_size=560,
+        special_tokens=["<unk>", "</s>", *fallback],
+        limit_alphabet=60,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    vocab = tokenizer.get_vocab()
+    bare = Tokenizer.from_str(tokenizer.to_str())
+    spec = _without_special(bare, set(fallback))
+    vocabulary = Vocabulary.from_tokenizer(Tokenizer.from_str(spec))
+    return vocabulary.with_eos([vocab["</s>"]])
+
+
+def _without_special(tokenizer: Tokenizer, names: set[str]) -> str:
+    import json
+
+    spec = json.loads(tokenizer.to_str())
+    spec["added_tokens"] = [t for t in spec["added_tokens"] if t["content"] not in names]
+    return json.dumps(spec)
+
+
+@cache
+def tokenizer_named(name: str) -> Vocabulary:
+    """Return one of ``NAMES``."""
+    digits = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True)])
+    makers = {
+        "gpt2": lambda: _byte_level(),
+        "llama3": lambda: _byte_level(_by(LLAMA3), whole=True),
+        "qwen": lambda: _byte_level(_by(QWEN), nfc=True, added=["<tool>", "</tool>", "<tool>>"]),
+        "o200k": lambda: _byte_level(_by(O200K)),
+        "digits": lambda: _byte_level(
+            pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=False), _by(QWEN)])
+        ),
+        "single": lambda: _byte_level(digits),
+        "runs": lambda: _byte_level(added=["  ", "   ", "     "]),
+        "pieces": lambda: _sentencepiece(splits=False),
+        "metaspace": lambda: _sentencepiece(splits=True),
+        "embedded": lambda: Vocabulary.from_tokenizer("embedded"),
+    }
+    return makers[name]()
+
+
+NAMES = (
+    *("gpt2", "llama3", "qwen", "o200k", "digits", "single", "runs", "pieces", "metaspace"),
+    "embedded",
+)
+
+
+def shared_files() -> dict[str, Path]:
+    """Return real tokenizers of the shared folder, by name."""
+    from tests.shared import shared_folder
+
+    folder = shared_folder() / "data" / "tokenizers"
+    return {
+        "gpt2": folder / "gpt2" / "encoder.json",
+        "cl100k": folder / "tiktoken" / "cl100k_base.tiktoken.xz",
+        "neox": folder / "neox_20b" / "tokenizer.json.xz",
+        "mistral": folder / "mistral" / "tokenizer.model.v1",
+    }
