@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import CdecError, ChatTemplateMissingError, FieldError, UsageError
@@ -159,7 +159,13 @@ class Responses:
         if end is None:
             return _Written(sample, sample.text, len(ids))
         kept = next(n for n in range(len(ids) + 1) if len(vocabulary.decode(ids[:n])) >= end)
-        return _Written(sample, data[:end].decode("utf-8", "replace"), kept, is_stopped=True)
+        cut, valid = data[:end], sample.valid
+        request = draws.requests[0]  # those of one line are held to the same
+        if request.constraint is not None:
+            cut = request.constraint.text_of(cut)
+            valid = request.constraint.accepts(cut) if request.free is None else None
+        text = cut.decode("utf-8", "replace")
+        return _Written(replace(sample, valid=valid), text, kept, is_stopped=True)
 
     def _choice(self, draws: Draws, written: _Written) -> dict[str, object]:
         asked, sample = draws.asked, written.sample
@@ -269,23 +275,24 @@ class BatchTasks:
                 self.inner.request(record, n, first=place * n)
                 for place, record in enumerate(asked.of_each_prompt)
             ]
-            _require_stops(asked, requests)
-            request = Draws(asked, requests, self.inner.resolver.calls_of(asked))
+            calls = self.inner.resolver.calls_of(asked)
+            _require_stops(asked, calls)
+            request = Draws(asked, requests, calls)
         except Exception as error:
             request = _of_the_line(own_error(error))
         return Task(asked.id, request, asked.temperature, head=head_of(asked), top_p=asked.top_p)
 
 
-def _require_stops(asked: BatchRequest, requests: Sequence[Request]) -> None:
-    """Refuse to cut texts that are held to something.
+def _require_stops(asked: BatchRequest, calls: HeldCalls | None) -> None:
+    """Refuse to cut texts that may call tools.
 
     Raises:
-        FieldError: They are to end at some texts, and have a constraint.
+        FieldError: They are to end at some texts, and may call.
     """
-    if asked.stop and any(request.constraint is not None for request in requests):
+    if asked.stop and calls is not None:
         raise FieldError(
-            f"line {asked.line}: field 'stop' may cut a text that the constraint allows",
-            hint="give a constraint that ends there, or leave it out",
+            f"line {asked.line}: field 'stop' may cut a call of a tool in the midst",
+            hint="leave it out, or give `tool_choice` none",
             field="stop",
             line=asked.line,
         )

@@ -75,8 +75,10 @@ class ConstraintResolver:
         from cdec.compilers.cache import ConstraintCache, SourceCache
         from cdec.compilers.sets.cache import SetCache
         from cdec.core.artifacts.opened import bind_artifact
+        from cdec.core.artifacts.read import ArtifactFile
         from cdec.core.combine.restriction import Restriction
         from cdec.core.combine.thinking import Thinking
+        from cdec.core.constraint_source import made_for
         from cdec.core.files.cache import CacheFolder
 
         _require_sense(held, model, masks)
@@ -84,19 +86,22 @@ class ConstraintResolver:
         vocabulary = model.vocabulary
         bind = bind or bind_artifact
         self._spelled: dict[str, SpelledSet] = {}
-        others = {
-            words: self._with_sets(bind(file, vocabulary), held)
-            for words, file in held.others.items()
-        }
+
+        def opened(given: Any) -> Constraint:
+            is_file = isinstance(given, ArtifactFile)
+            made = bind(given, vocabulary) if is_file else made_for(given, vocabulary)
+            return self._with_sets(made, held)
+
+        others = {words: opened(given) for words, given in held.others.items()}
         self._held = held
         self._model = model
         self._required = required
         self._masks = masks
         self._restriction = Restriction(others, held.denied)
         self._opened: dict[str, Constraint] = {
-            name: self._with_sets(bind(file, vocabulary), held) for name, file in held.named.items()
+            name: opened(given) for name, given in held.named.items()
         }
-        names = {name: str(file.path) for name, file in held.named.items()}
+        names = {name: _called(given) for name, given in held.named.items()}
         if default is not None:
             self._opened[DEFAULT], names[DEFAULT] = default, "the constraint"
         self._restricted = {name: self._left(self._opened[name], names[name]) for name in names}
@@ -511,6 +516,13 @@ class ConstraintResolver:
         if self._tokens is None:
             self._tokens = SortedTokens(self._model.vocabulary)
         return self._tokens
+
+
+def _called(given: Any) -> str:
+    """Return what messages call an artifact that was read, or a constraint."""
+    from cdec.core.artifacts.read import ArtifactFile
+
+    return str(given.path) if isinstance(given, ArtifactFile) else "the constraint"
 
 
 def _require_sense(held: ConstraintSpecification, model: LanguageModel, masks: bool) -> None:

@@ -75,7 +75,8 @@ class ConstraintSpecification:
 
     Attributes:
         named: Artifacts by the name that records give in ``constraint``, each a path or URL, or
-            verified and read; DEFAULT names the one of records that name none.
+            verified and read, or a constraint or the source of one (``regex(...)``); DEFAULT names
+            the one of records that name none.
         others: Those that all texts must satisfy as well, by the words that name them.
         sets: Sets that stand within constraints, by name, likewise, or opened.
         denied: Texts never to emit.
@@ -145,10 +146,14 @@ class ConstraintSpecification:
         """
         from cdec.core.artifacts.opened import read_artifact
         from cdec.core.artifacts.read import ArtifactFile
+        from cdec.core.constraint import Constraint
+        from cdec.core.constraint_source import ConstraintSource
 
-        def files(given: Mapping[str, Any]) -> dict[str, ArtifactFile]:
+        known = (ArtifactFile, Constraint, ConstraintSource)
+
+        def files(given: Mapping[str, Any]) -> dict[str, Any]:
             return {
-                name: place if isinstance(place, ArtifactFile) else read_artifact(place)
+                name: place if isinstance(place, known) else read_artifact(place)
                 for name, place in given.items()
             }
 
@@ -170,7 +175,10 @@ class ConstraintSpecification:
     @property
     def digests(self) -> dict[str, str]:
         """Digests of the artifacts that were read, by name."""
-        return {name: file.metadata["cdec.digest"] for name, file in self.named.items()}
+        from cdec.core.artifacts.read import ArtifactFile
+
+        files = {name: f for name, f in self.named.items() if isinstance(f, ArtifactFile)}
+        return {name: file.metadata["cdec.digest"] for name, file in files.items()}
 
     @property
     def set_digests(self) -> dict[str, str]:

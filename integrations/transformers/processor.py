@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from transformers import LogitsProcessor
 
 from cdec.core.constraint import DEAD, DONE, Constraint
+from cdec.core.constraint_source import ConstraintSource, Held, made_for
 from cdec.core.errors import UsageError
 from cdec.core.mask import apply_mask
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -34,7 +36,8 @@ class ConstraintProcessor(LogitsProcessor):
 
     Args:
         constraint: What every text must satisfy, or a list with one for each prompt of the batch,
-            None for a prompt whose text is free.
+            None for a prompt whose text is free. A source (``choices``, ``regex``, ``grammar``,
+            ``schema``, ``tools``, ``spans``) is compiled for ``vocabulary``.
         prompt_length: Tokens of ``input_ids`` before the text: the width of the padded prompts, 1
             for most encoder-decoder models. None finds out: an input is the beginning of a text
             unless it is an earlier input and one token more that the constraint allows. Give it if
@@ -46,7 +49,8 @@ class ConstraintProcessor(LogitsProcessor):
         kept: Prefixes that are remembered; at least twice the rows of a batch.
 
     Raises:
-        UsageError: No constraint at all, or ids that end no text of a constraint.
+        UsageError: No constraint at all, or ids that end no text of a constraint; a source, and no
+            vocabulary.
         TokenizerMismatchError: A constraint was made for another tokenizer.
 
     Example:
@@ -56,14 +60,14 @@ class ConstraintProcessor(LogitsProcessor):
 
     def __init__(
         self,
-        constraint: Constraint | Sequence[Constraint | None],
+        constraint: Held | Sequence[Held | None],
         *,
         prompt_length: int | None = None,
         eos_token_id: int | Sequence[int] | None = None,
         vocabulary: Vocabulary | None = None,
         kept: int = KEPT,
     ) -> None:
-        given = list(constraint) if isinstance(constraint, Sequence) else [constraint]
+        given = _made(constraint, vocabulary)
         self._constraints = given
         self._lengths_of_prompts = PromptLengths(kept) if prompt_length is None else None
         self._prompt_length = prompt_length
@@ -177,6 +181,20 @@ class ConstraintProcessor(LogitsProcessor):
                 stacklevel=3,
             )
         return torch.where(waits[:, None], scores, masked), waits.cpu().numpy()
+
+
+def _made(
+    constraint: Held | Sequence[Held | None], vocabulary: Vocabulary | None
+) -> list[Constraint | None]:
+    """Return the constraints of what was given, of which a source has none yet."""
+    given = list(constraint) if isinstance(constraint, Sequence) else [constraint]
+    if vocabulary is None and any(isinstance(each, ConstraintSource) for each in given):
+        raise UsageError(
+            "a source is compiled for the model's vocabulary, and none is given",
+            hint="give `vocabulary`, as `model_vocabulary(model, tokenizer)` returns it",
+        )
+    made: Any = given if vocabulary is None else made_for(given, vocabulary)
+    return list(made)
 
 
 def _rows_of(constraint: Constraint, owners: Sequence[Constraint | None]) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +142,32 @@ def test_texts_end_before_the_first_text_at_which_they_are_to_end(model: Any) ->
         tokens += len(each["logprobs"]["content"])
     usage = cut["response"]["body"]["usage"]
     assert usage["completion_tokens"] <= tokens
-    (held,) = answers(model, {"stop": "a", "response_format": {"type": "json_object"}})
+    (held,) = answers(model, {"stop": "a", "tools": [NOW], "tool_choice": "required"})
     assert held["error"]["field"] == "stop" and held["error"]["code"] == "E_FIELD"
+
+
+def test_texts_of_a_constraint_are_cut_and_judged_as_they_are_answered(model: Any) -> None:
+    """The draw is the same; of the text before the first stop it is said whether it is a member."""
+    form = {"name": "s", "schema": {"enum": [1, 12, 121, 3]}}
+    asked = {
+        "response_format": {"type": "json_schema", "json_schema": form},
+        "n": 24,
+        "seed": 3,
+        "logprobs": True,
+    }
+    (whole,), (cut,) = answers(model, asked), answers(model, asked | {"stop": ["2", "3"]})
+    seen = set()
+    for one, other in zip(choices(whole), choices(cut), strict=True):
+        text = one["message"]["content"]
+        shown = text.split("2")[0].split("3")[0]
+        assert other["message"]["content"] == shown
+        assert other["finish_reason"] == "stop"
+        is_member = re.fullmatch(r"-?\d.*\d|\d", shown) and float(shown) in (1, 12, 121, 3)
+        assert other["cdec"]["valid"] is bool(is_member)
+        assert other["cdec"]["token_ids"] == one["cdec"]["token_ids"]
+        assert len(other["logprobs"]["content"]) == len(shown)
+        seen.add((text == shown, bool(is_member)))
+    assert len(seen) > 2
 
 
 def test_tools_are_compiled_only_if_schemas_are(model: Any) -> None:
