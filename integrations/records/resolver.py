@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from cdec.core.errors import HOW_TO_MAKE_ONE, FieldError, Notice, UsageError, needs_grammar
@@ -75,10 +76,8 @@ class ConstraintResolver:
         from cdec.compilers.cache import ConstraintCache, SourceCache
         from cdec.compilers.sets.cache import SetCache
         from cdec.core.artifacts.opened import bind_artifact
-        from cdec.core.artifacts.read import ArtifactFile
         from cdec.core.combine.restriction import Restriction
         from cdec.core.combine.thinking import Thinking
-        from cdec.core.constraint_source import made_for
         from cdec.core.files.cache import CacheFolder
 
         _require_sense(held, model, masks)
@@ -86,12 +85,7 @@ class ConstraintResolver:
         vocabulary = model.vocabulary
         bind = bind or bind_artifact
         self._spelled: dict[str, SpelledSet] = {}
-
-        def opened(given: Any) -> Constraint:
-            is_file = isinstance(given, ArtifactFile)
-            made = bind(given, vocabulary) if is_file else made_for(given, vocabulary)
-            return self._with_sets(made, held)
-
+        opened = partial(self._made, held, bind, vocabulary)
         others = {words: opened(given) for words, given in held.others.items()}
         self._held = held
         self._model = model
@@ -123,6 +117,17 @@ class ConstraintResolver:
             self._thinking = Thinking(held.thinking, held.thinking_tags).of(model)
         if held.tools is not None:
             self._calls.put(held.tools, held.tools.of(model))
+
+    def _made(
+        self, held: ConstraintSpecification, bind: Bind, vocabulary: Vocabulary, given: Any
+    ) -> Constraint:
+        """Return the constraint of an artifact that was read, of a source, or as it was given."""
+        from cdec.core.artifacts.read import ArtifactFile
+        from cdec.core.constraint_source import made_for
+
+        is_file = isinstance(given, ArtifactFile)
+        made = bind(given, vocabulary) if is_file else made_for(given, vocabulary)
+        return self._with_sets(made, held)
 
     def __enter__(self) -> ConstraintResolver:
         return self
