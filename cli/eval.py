@@ -7,22 +7,18 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import CommonOptions, limits, option
+from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.frame.tables import print_columns, print_json, print_table
 from cdec.cli.options import shared
+from cdec.cli.options.evaluation import EvaluationOptions
+from cdec.cli.runs.evaluation import evaluated
 from cdec.core.errors import UsageError
-from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 
 if TYPE_CHECKING:
     from cdec.data.metrics.evaluation import Comparison, Evaluation, Result
-    from cdec.data.metrics.metric import Metric
-    from cdec.data.metrics.records import Evaluated
-    from cdec.samplers.rewards.base import Reward
-
-_REFERENCES = "References"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,60 +31,10 @@ class Options(CommonOptions):
         metavar="FILE...",
         positional=True,
     )
-    references: str | None = option(
-        None,
-        "Right answers by `id`: objects with any of answer, answers, entity_ids, label, relevant "
-        "(a list, or grades by answer), value (JSON), concepts. The samples' own `input` if not "
-        "given.",
-        _REFERENCES,
-        metavar="FILE",
-        common=True,
-    )
-    target: str | None = option(
-        None,
-        "The law to follow: objects with id, text and probability, such as --method topn writes.",
-        _REFERENCES,
-        metavar="FILE",
-        common=True,
-    )
-    compare: Literal["exact", "folded"] = option(
-        "exact",
-        "How texts are compared: as they stand, or without case, width and white space.",
-        _REFERENCES,
-    )
-    metrics: str | None = option(
-        None,
-        "These metrics, in this order; all that the files allow if not given.",
-        shared.OUTPUT,
-        metavar="A,B,...",
-        common=True,
-    )
-    at: str = option(
-        "1,5,10", "Where rankings are cut.", shared.OUTPUT, metavar="K,K,...", common=True
-    )
-    hook: str | None = option(
-        None,
-        "A metric of your own: function(texts, records) returns a number a text; it runs code.",
-        shared.OUTPUT,
-        metavar="MODULE:FUNCTION",
-        typed_only=True,
-    )
-    weights: bool = option(
-        True, "Count draws with their weights; without, all count equally.", shared.METHOD
-    )
-    resamples: int = option(
-        1000,
-        "Resamples of the records for intervals and tests; 0 for none.",
-        shared.METHOD,
-        at_least=0,
-        at_most=1_000_000,
-    )
-    confidence: float = option(0.95, "Of the intervals.", shared.METHOD, above=0.0, below=1.0)
-    seed: int = option(0, "Of the resampling.", shared.METHOD, at_least=0, at_most=math.inf)
+    evaluation: EvaluationOptions = group(EvaluationOptions)
     json: bool = option(False, "Print one JSON object.", shared.OUTPUT, common=True)
     csv: bool = option(False, "Print a row a metric and system.", shared.OUTPUT, common=True)
     progress: bool | None = shared.progress_option()
-    input_limits: InputLimits = limits(PROMPT_LIMITS, shared.INPUT)
 
 
 def execute(options: Options, run: Run) -> int:
@@ -107,18 +53,9 @@ def execute(options: Options, run: Run) -> int:
       cdec eval masked.jsonl exact.jsonl --target all.jsonl --metrics kl,tv
       cdec eval *.jsonl --references refs.jsonl --json > eval.json
     """
-    from cdec.data.metrics.evaluation import evaluate
-
-    settings = _settings(options)
-    with run.console.stage("reading samples") as progress:
-        found = evaluate(
-            options.files,
-            references=options.references,
-            target=options.target,
-            settings=settings,
-            progress=progress,
-        )
-    run.console.warn(found.notices)
+    if options.json and options.csv:
+        raise UsageError("--json and --csv were both given", hint="give one of them")
+    found = evaluated(options.files, options.evaluation, run)
     if options.json:
         print_json(run.console, found.to_json())
     elif options.csv:
@@ -126,102 +63,6 @@ def execute(options: Options, run: Run) -> int:
     else:
         _print(found, run)
     return 0
-
-
-def _settings(options: Options) -> Any:
-    """Return the settings of the evaluation that was asked for.
-
-    Raises:
-        UsageError: What was typed makes no sense.
-    """
-    from cdec.data.metrics.evaluation import EvaluationSettings, chosen, metrics_of
-    from cdec.data.metrics.records import exactly, folded
-
-    if options.json and options.csv:
-        raise UsageError("--json and --csv were both given", hint="give one of them")
-    inputs = [*options.files, options.references, options.target]
-    if inputs.count("-") > 1:
-        raise UsageError("stdin was given twice", hint="name files for all inputs but one")
-    metrics: Mapping[str, Metric] = metrics_of(_ks(options.at), _own_metrics(options))
-    if options.metrics is not None:
-        names = [name.strip() for name in options.metrics.split(",")]
-        metrics = chosen(list(dict.fromkeys(names)), metrics)
-    return EvaluationSettings(
-        metrics=metrics,
-        required=options.metrics is not None,
-        as_compared=folded if options.compare == "folded" else exactly,
-        uses_weights=options.weights,
-        resamples=options.resamples,
-        confidence=options.confidence,
-        seed=options.seed,
-        limits=options.input_limits,
-    )
-
-
-def _ks(text: str) -> list[int]:
-    """Return the ranks at which rankings are cut, each once.
-
-    Raises:
-        UsageError: One is no whole number from 1.
-    """
-    ks = []
-    for word in text.split(","):
-        if not word.strip().isdecimal() or not 1 <= int(word) <= 1_000_000:
-            raise UsageError(
-                f"--at has {word.strip()!r}, whole numbers from 1 were expected",
-                hint="write --at 1,5,10",
-            )
-        ks.append(int(word))
-    return sorted(set(ks))
-
-
-def _own_metrics(options: Options) -> list[Metric]:
-    """Return the metrics that need rewards: coverage of concepts, and the hook."""
-    from cdec.data.metrics.answers import scored
-    from cdec.samplers.rewards.coverage import CoverageReward
-
-    coverage = CoverageReward()
-    needs = "references with concepts"
-    found = [
-        scored(
-            "concepts_soft",
-            "Share of the record's concepts that a text names, in any form; weighted mean.",
-            needs,
-            lambda text, record: _coverage(coverage, text, record),
-        ),
-        scored(
-            "concepts_hard",
-            "Share of the draws, weighted, that name all concepts.",
-            needs,
-            lambda text, record: _all_of(_coverage(coverage, text, record)),
-        ),
-    ]
-    if options.hook is not None:
-        from cdec.samplers.rewards.function import FunctionReward
-
-        hook, name = FunctionReward(options.hook), options.hook.rpartition(":")[2]
-        found.append(
-            scored(
-                name,
-                f"{options.hook} of the texts; weighted mean.",
-                "samples",
-                lambda text, record: _score(hook, text, record),
-            )
-        )
-    return found
-
-
-def _coverage(reward: Reward, text: str, record: Evaluated) -> float | None:
-    reference = record.reference or {}
-    return _score(reward, text, record) if "concepts" in reference else None
-
-
-def _all_of(coverage: float | None) -> float | None:
-    return None if coverage is None else float(coverage >= 1.0)
-
-
-def _score(reward: Reward, text: str, record: Evaluated) -> float:
-    return float(reward.scores([text], [record.reference])[0])
 
 
 _WIDEST = 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +25,7 @@ from cdec.core.text_warnings import (
     described,
 )
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, source_name
+from cdec.data.reports.page import PAGE_END, page_head, safe
 
 if TYPE_CHECKING:
     from cdec.data.input.source import Source
@@ -292,13 +292,7 @@ def _require(found: object, types: Mapping[str, tuple[type, ...]], place: str) -
 LEVELS = (0.9, 0.5, 0.1, 0.01, LEAST_Z)
 """The colours of a token change where Z falls below these."""
 _COLOURS = ("#ffffff", "#fff7d6", "#ffe9a8", "#ffc98a", "#f79a7a", "#e0607e")
-_HEAD = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>cdec trace</title><style>
-body {{ font: 16px/1.6 system-ui, sans-serif; margin: 2em auto; max-width: 60em; color: #222;
-padding: 0 1rem 12rem; overflow-wrap: anywhere; }}
+_STYLE = """body {{ padding-bottom: 12rem; }}
 pre {{ font: 15px/1.7 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }}
 h2 {{ font-size: 1em; margin: 2em 0 0; }} .n {{ color: #666; }}
 .f {{ border-bottom: 1px dotted #777; }} .e {{ color: #777; }} .w {{ font-style: italic; }}
@@ -310,7 +304,8 @@ max-height: 10.5rem; overflow: auto; margin: auto; padding: 0.5em 1em; color: #2
 background: #fff; border: 1px solid #777; border-radius: 4px; font-style: normal; z-index: 1; }}
 .t:hover > .o, .t:focus > .o {{ display: block; }} .t:hover > .o {{ z-index: 2; }}
 {colours}
-</style></head><body><h1>What the constraint did</h1>
+"""
+_LEGEND = """<h1>What the constraint did</h1>
 <p>Z is the share of the model's mass that the constraint left at a token:
 {legend}. A dotted line marks what was forced, a frame what a warning is about,
 italics what the model wrote freely. What else was there: point at a token, tap it, or go to it
@@ -323,21 +318,22 @@ def page(samples: Iterable[TracedSample]) -> Iterator[str]:
     colours = "\n".join(f".z{i} {{ background: {c}; }}" for i, c in enumerate(_COLOURS))
     words = [f"at least {LEVELS[0]:g}", *(f"below {level:g}" for level in LEVELS)]
     legend = ", ".join(f'<span class="z{i}">{word}</span>' for i, word in enumerate(words))
-    yield _HEAD.format(colours=colours, legend=legend)
+    yield page_head("cdec trace", _STYLE.format(colours=colours))
+    yield _LEGEND.format(legend=legend)
     for sample in samples:
         summary = sample.summary()
         title = f"{sample.id} / {sample.index}"
         sums = f"log P {_number(summary['logprob'])}, sum of log Z {_number(summary['log_z_sum'])}"
         method = "" if sample.method is None else f"{sample.method}, "
-        yield f'<h2>{_safe(title)} <span class="n">{_safe(method)}{sums}</span></h2>\n'
+        yield f'<h2>{safe(title)} <span class="n">{safe(method)}{sums}</span></h2>\n'
         if sample.prompt is not None:
             yield f'<p class="q">{_lines(sample.prompt)}</p>\n'
         yield "<pre>"
         yield from map(_span, sample.lines)
         yield "</pre>\n"
         for warning in sample.warnings:
-            yield f'<p class="m">{_safe(shown_warning(warning))}</p>\n'
-    yield "</body></html>\n"
+            yield f'<p class="m">{safe(shown_warning(warning))}</p>\n'
+    yield PAGE_END
 
 
 def _span(line: Mapping[str, Any]) -> str:
@@ -365,7 +361,7 @@ def _others(line: Mapping[str, Any]) -> str:
     for name, events in (("allowed", line["alternatives"]), ("struck out", line["struck"])):
         rows += [f"{name}: {_told(event)}" for event in events]
     rows += [f"warning: {shown_warning(warning)}" for warning in line["warnings"]]
-    return "\n".join(map(_safe, rows))
+    return "\n".join(map(safe, rows))
 
 
 def _told(event: Mapping[str, Any]) -> str:
@@ -394,8 +390,4 @@ def _number(value: object) -> str:
 
 def _lines(text: str) -> str:
     """Return text whose new lines stay new lines; all other control characters are written out."""
-    return "\n".join(map(_safe, text.split("\n")))
-
-
-def _safe(text: str) -> str:
-    return html.escape(escape(text))
+    return "\n".join(map(safe, text.split("\n")))

@@ -437,7 +437,8 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
     RecordField(
         "acceptance_rate",
         "number",
-        "Share of the draft's tokens that the model kept.",
+        "Tokens of the draft that were accepted, over those that were put to the test: what stands "
+        "behind a refused one was not.",
         methods=DRAFTED,
     ),
     RecordField(
@@ -449,10 +450,17 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
     RecordField(
         "cost_per_token",
         "number",
-        "Calls of the model, and of the draft at `cost_ratio`, for each token.",
+        "Calls of the model, and of the draft at `cost_ratio`, for each token, as they were made: "
+        "what draws share is asked for once. Papers count every prefix anew.",
         methods=DRAFTED,
     ),
-    RecordField("kl_spent", LOG, "Divergence spent over the text.", methods="mentored"),
+    RecordField(
+        "kl_spent",
+        LOG,
+        "Sum of min(D, KL(q || p)) over the drafted positions of this text: an account of it. What "
+        "is certain is KL(masked law || law drawn from) <= D times the expected length.",
+        methods="mentored",
+    ),
     RecordField(
         "round",
         "integer",

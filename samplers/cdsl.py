@@ -4,6 +4,8 @@
 draft runs ahead, one pass of the target verifies it, the reward judges what was accepted, and four
 scenarios say what follows. Where the listing is silent or would not go on:
 - Scenario 1 that accepted nothing (possible with a threshold of 0) emits one event as scenario 4.
+- a = n / d is over the events that the draft said, fewer than the depth where its text ended; the
+  listing divides by the depth always, and would call such a draft bad that was accepted whole.
 - A draft that says nothing, its context being full, counts as nothing accepted: a = 0.
 - An accepted end event finishes the text in every scenario, if the accepted events are kept.
 - At the length limit there is nothing to draft: the target's most probable event decides whether

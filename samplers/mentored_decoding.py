@@ -3,7 +3,9 @@
 Tran-Thien, *Mentored decoding* (2023): at each drafted position the law aimed at is not the masked
 target q but the law pi that the draft's proposals fit best among those with KL(q || pi) <= D
 (``mentored_distribution``); where q is 0, pi is 0, so a constraint always holds. D = 0 is lossless
-speculation. Along a text the budgets add up: KL(Q || law) <= E[length] D for the masked law Q.
+speculation. Along a text the budgets add up: KL(M || law) <= E[length] D for the masked law M,
+which is not Q = P(. | S). The paper's printed Algorithm 1 moves alpha before its bounds and does
+not end; the solver here is another (``samplers.mentored``).
 """
 
 from __future__ import annotations

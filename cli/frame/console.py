@@ -11,7 +11,6 @@ import os
 import re
 import sys
 import traceback
-import unicodedata
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -21,7 +20,7 @@ from cdec.cli.frame.declaration import SPELLINGS, flag_of
 from cdec.cli.frame.progress import FINE_LINE_S, LINE_S, Display, LiveLine, Note, PlainLines
 from cdec.core.errors import CdecError, Notice
 from cdec.core.progress import Progress, Stage
-from cdec.data.output.terminal import HIDDEN_CATEGORIES
+from cdec.data.output.terminal import escape as escape
 from cdec.integrations.records.faults import error_object
 
 _SECRET_NAME = re.compile(
@@ -107,22 +106,6 @@ def _parameters() -> frozenset[str]:
 
     fields = (option_fields(options_class_of(command)).values() for command in COMMANDS)
     return frozenset(option.name for command in fields for option in command) | SPELLINGS.keys()
-
-
-def escape(text: str) -> str:
-    r"""Return ``text`` with every control and format character as ``\xNN`` or ``\uNNNN``."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_escape_character(character) for character in text)
-
-
-def _escape_character(character: str) -> str:
-    if unicodedata.category(character) not in HIDDEN_CATEGORIES:
-        return character
-    code = ord(character)
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 class Console:

@@ -69,6 +69,9 @@ COMMANDS: dict[str, Command] = {
     "eval": Command(
         "cdec.cli.eval", "Compute metrics of samples, and compare methods.", _MEASURE, _NUMPY_MIB
     ),
+    "report": Command(
+        "cdec.cli.report", "Write an evaluation as one page, with plots.", _LOOK, _NUMPY_MIB
+    ),
     "trace": Command(
         "cdec.cli.trace",
         "Show what the constraint did to samples, token by token.",

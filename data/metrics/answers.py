@@ -65,6 +65,7 @@ def _cut_at(k: int) -> list[Metric]:
             f"Mean grade of the first {k} answers; missing ones count 0.",
             "references whose relevant has grades",
             mean_of(lambda record: _relevance(record, k)),
+            unit="grade",
         ),
     ]
 
@@ -244,13 +245,18 @@ REWARD_METRICS = [
         f"Mean of the samples' {name}, weighted.",
         f"samples with {name}, drawn with a reward",
         mean_of(_mean_field(name)),
+        unit="reward" if name == "reward" else "share",
     )
     for name in ("reward", "satisfaction_soft", "satisfaction_hard")
 ]
 
 
 def scored(
-    name: str, meaning: str, needs: str, score: Callable[[str, Evaluated], float | None]
+    name: str,
+    meaning: str,
+    needs: str,
+    score: Callable[[str, Evaluated], float | None],
+    unit: str = "share",
 ) -> Metric:
     """Return the mean of a function of texts, the draws weighted; texts that are missing count 0.
 
@@ -259,6 +265,7 @@ def scored(
         meaning: One sentence.
         needs: What records have to have for it.
         score: Returns the number of a text; None where it has nothing to say of the record.
+        unit: Of the numbers.
     """
 
     def value(record: Evaluated) -> float | None:
@@ -271,4 +278,4 @@ def scored(
                 total += weight * found
         return total if record.samples else None
 
-    return Metric(name, meaning, needs, mean_of(value))
+    return Metric(name, meaning, needs, mean_of(value), unit=unit)

@@ -104,6 +104,7 @@ CALIBRATION_METRICS = [
         "classifications and references with an answer",
         mean_of(_brier),
         better="lower",
+        unit="squared error",
     ),
     Metric(
         "log_loss",
@@ -111,5 +112,6 @@ CALIBRATION_METRICS = [
         "classifications and references with an answer",
         mean_of(_log_loss),
         better="lower",
+        unit="nats",
     ),
 ]

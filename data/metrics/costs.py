@@ -8,12 +8,12 @@ from cdec.data.metrics.metric import Metric, Terms
 from cdec.data.metrics.records import Evaluated
 
 _COUNTED = {
-    "target_calls": "Calls of the model a sample: one is one text in one forward pass.",
-    "target_tokens": "Tokens that the model read a sample.",
-    "draft_calls": "Calls of the draft a sample.",
-    "distinct_evaluations": "Distinct prefixes that were evaluated a sample.",
-    "acceptance_rate": "Share of proposed tokens that were accepted, mean of the samples.",
-    "seconds": "Seconds a sample, where records tell them.",
+    "target_calls": ("calls", "Calls of the model a sample: one is one text in one forward pass."),
+    "target_tokens": ("tokens", "Tokens that the model read a sample."),
+    "draft_calls": ("calls", "Calls of the draft a sample."),
+    "distinct_evaluations": ("prefixes", "Distinct prefixes that were evaluated a sample."),
+    "acceptance_rate": ("share", "Share of proposed tokens that were accepted, mean of samples."),
+    "seconds": ("s", "Seconds a sample, where records tell them."),
 }
 
 
@@ -38,8 +38,9 @@ COST_METRICS = [
             f"samples with {name}",
             _mean_field(name),
             better="higher" if name == "acceptance_rate" else "lower",
+            unit=unit,
         )
-        for name, meaning in _COUNTED.items()
+        for name, (unit, meaning) in _COUNTED.items()
     ),
-    Metric("tokens", "Tokens a text.", "samples with token_ids", _tokens, better=""),
+    Metric("tokens", "Tokens a text.", "samples with token_ids", _tokens, better="", unit="tokens"),
 ]

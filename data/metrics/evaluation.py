@@ -212,6 +212,11 @@ class Evaluation:
     reliabilities: Mapping[str, Sequence[Mapping[str, float | int]]]
     notices: Sequence[Notice]
 
+    @property
+    def _computed(self) -> list[Metric]:
+        names = set().union(*self.results.values()) if self.results else set()
+        return [metric for name, metric in self.settings.metrics.items() if name in names]
+
     def to_json(self) -> dict[str, object]:
         """Return everything as one JSON-ready object."""
         return {
@@ -232,11 +237,8 @@ class Evaluation:
             "resamples": self.settings.resamples,
             "confidence": self.settings.confidence,
             "seed": self.settings.seed,
-            "meanings": {
-                name: self.settings.metrics[name].meaning
-                for name in self.settings.metrics
-                if any(name in found for found in self.results.values())
-            },
+            "meanings": {metric.name: metric.meaning for metric in self._computed},
+            "units": {metric.name: metric.unit for metric in self._computed},
         }
 
 

@@ -163,6 +163,7 @@ LAW_METRICS = [
         TARGETS,
         mean_of(_kl),
         better="lower",
+        unit="nats",
     ),
     Metric("tv", "Total variation between Q~ and Q.", TARGETS, mean_of(_tv), better="lower"),
     Metric(
@@ -171,6 +172,7 @@ LAW_METRICS = [
         TARGETS,
         mean_of(_expectation_gap),
         better="",
+        unit="nats",
     ),
     Metric(
         "kl_model",
@@ -179,6 +181,7 @@ LAW_METRICS = [
         f"{WITH_LOGPROB}, two of a record or more",
         mean_of(_window_kl),
         better="lower",
+        unit="nats",
     ),
     Metric(
         "mass_in_bracket",
@@ -205,6 +208,7 @@ LAW_METRICS = [
         _perplexity_terms,
         _exp_ratio,
         better="",
+        unit="1 / probability of a token",
     ),
     Metric(
         "valid",

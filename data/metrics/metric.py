@@ -42,6 +42,7 @@ class Metric:
         value: Returns the value of sums: float64 ``[..., width]`` to ``[...]``.
         width: Number of the sums.
         better: ``higher`` or ``lower`` is better; "" where neither is.
+        unit: Of the value: ``share`` between 0 and 1, nats, calls, ...
     """
 
     name: str
@@ -51,6 +52,7 @@ class Metric:
     value: Callable[[NDArray[np.float64]], NDArray[np.float64]] = ratio
     width: int = 2
     better: str = "higher"
+    unit: str = "share"
 
 
 def mean_of(value: Callable[[Evaluated], float | None]) -> Callable[[Evaluated], Terms]:

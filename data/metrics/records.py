@@ -256,6 +256,17 @@ def read_groups(source: Source, limits: InputLimits = PROMPT_LIMITS) -> Iterator
         yield held
 
 
+def read_first(source: Source, limits: InputLimits = PROMPT_LIMITS) -> Mapping[str, Any]:
+    """Return the first object of an input, which tells what it holds; an empty one for none.
+
+    Raises:
+        CdecError: As ``read_groups``.
+    """
+    for row, name in _rows(source, limits):
+        return _fields(row, name)
+    return {}
+
+
 def _sample(row: Row, name: str) -> tuple[str, RecordId, Mapping[str, Any] | None]:
     """Return method, id and the object of a sample; None for an error in a record's place."""
     fields = _fields(row, name)

@@ -1,4 +1,4 @@
-"""JSON on a terminal: nothing in it moves the cursor, reorders or hides what is shown."""
+"""Text and JSON that are shown: nothing in them moves the cursor, reorders or hides."""
 
 from __future__ import annotations
 
@@ -25,3 +25,19 @@ def _escaped(character: str) -> str:
         return character
     units = character.encode("utf-16-be")
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
+
+
+def escape(text: str) -> str:
+    r"""Return ``text`` with every control and format character as ``\xNN`` or ``\uNNNN``."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escape_character(character) for character in text)
+
+
+def _escape_character(character: str) -> str:
+    if unicodedata.category(character) not in HIDDEN_CATEGORIES:
+        return character
+    code = ord(character)
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
