@@ -15,6 +15,7 @@ from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.frame.tables import WIDTH, print_json
 from cdec.cli.options import shared
 from cdec.cli.options.one_line import OneLineOptions
+from cdec.cli.options.quoting import SpanOfOptions
 from cdec.cli.options.shared import refuse_terminal, refuse_unused
 from cdec.cli.options.texts import TextFormatOptions
 from cdec.cli.runs.artifacts import (
@@ -24,6 +25,7 @@ from cdec.cli.runs.artifacts import (
     read_artifact,
     require_terminals,
 )
+from cdec.cli.runs.documents import verdicts_of_documents
 from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.tally import Tally
 from cdec.core.errors import DataError, EncodingError, FieldError, JsonError, Notice, UsageError
@@ -34,6 +36,9 @@ from cdec.integrations.records.tasks import Task, batches
 if TYPE_CHECKING:
     from cdec.core.artifacts.opened import StoredConstraint
     from cdec.core.constraint import Constraint
+    from cdec.core.sets.quotes import SpanField
+    from cdec.data.prompts.record import BadRecord, Format
+    from cdec.data.prompts.texts import ScoreRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +68,7 @@ class Options(CommonOptions):
         at_most=math.inf,
     )
     sets: list[str] = shared.sets_option()
+    quoting: SpanOfOptions = group(SpanOfOptions)
     copy: bool = shared.copy_option()
     lookahead: int | None = shared.lookahead_option()
     max_new_tokens: int | None = option(
@@ -123,8 +129,11 @@ def execute(options: Options, run: Run) -> int:
         refuse_unused(("format", "field", "no_header"), run.typed, "with --whole")
     if options.explain:
         refuse_unused(("fail", "max_new_tokens"), run.typed, "with --explain, which shows steps")
-    elif not options.one_line.flags:
+    elif not options.one_line.flags and options.quoting.span_of is None:
         refuse_unused(("tokenizer",), run.typed, "without --explain")
+    options.quoting.refuse_unused(run.typed)
+    if options.quoting.span_of is not None or options.quoting.span:
+        refuse_unused(_OF_A_TEXT, run.typed, "where texts quote documents of their records")
     if options.input == "-":
         refuse_terminal("texts", "give -i FILE, or pipe them in")
     if not options.explain:
@@ -140,6 +149,8 @@ def execute(options: Options, run: Run) -> int:
 
 
 _TERMINALS_ONLY = ("explain", "lookahead")
+_OF_A_TEXT = ("whole", "token_ids", "explain")
+"""Options of texts that come without the other fields of a record."""
 
 
 def check(options: Options, run: Run) -> int:
@@ -195,9 +206,24 @@ def _told_of_lines(verdicts: Iterator[dict[str, Any]], run: Run) -> Iterator[dic
 
 def _verdicts(options: Options, run: Run, progress: Progress) -> Iterator[dict[str, Any]]:
     """Yield what the artifact says of each text, or token row, of the input."""
-    from cdec.core.constraint import text_verdicts, token_verdicts
+    from cdec.core.constraint import no_set, text_verdicts, token_verdicts
+    from cdec.core.sets.quotes import quoted_fields
 
+    if options.quoting.spans is not None:
+        return _pieces(options, run, options.quoting.spans)
     constraint = _constraint(options, run, run.typed, progress)
+    quotes = options.quoting.quotes
+    unknown = [name for name in quotes if name not in constraint.set_names]
+    if unknown:
+        raise no_set(constraint, unknown[0])
+    fields = quoted_fields(constraint, quotes)
+    if fields:
+        refuse_unused(_OF_A_TEXT, run.typed, "where texts quote documents of their records")
+
+        def made(documents: Mapping[str, str]) -> Constraint:
+            return _held(_with_documents(constraint, fields, documents), options)
+
+        return verdicts_of_documents(_records(options, run), fields, made, options.allowed)
     held = _held(constraint, options)
     if options.token_ids:
         return token_verdicts(held, run.clock.reading(_token_rows(options)), shown=options.allowed)
@@ -208,13 +234,79 @@ def _verdicts(options: Options, run: Run, progress: Progress) -> Iterator[dict[s
     return text_verdicts(held, texts, shown=options.allowed)
 
 
-def _held(constraint: StoredConstraint, options: Options) -> Constraint:
+def _held(constraint: Constraint, options: Options) -> Constraint:
     """Return a constraint held to the number of tokens that texts may have."""
     if options.max_new_tokens is None:
         return constraint
     from cdec.core.combine.fitting import fit
 
     return fit(constraint, options.max_new_tokens)
+
+
+_RECORD_FORMATS: dict[str, Format] = {
+    "auto": "auto",
+    "text": "lines",
+    "json": "json",
+    "jsonl": "jsonl",
+    "csv": "csv",
+}
+"""Formats of texts, and what records are read by."""
+
+
+def _records(options: Options, run: Run) -> Iterator[ScoreRecord | BadRecord]:
+    """Yield the texts of the input with the fields of their records.
+
+    Raises:
+        UsageError: They stand in a format that is read for texts alone.
+    """
+    from cdec.data.prompts.texts import read_scored
+
+    if options.texts.format not in _RECORD_FORMATS:
+        raise UsageError(
+            f"records with their documents are not read from {options.texts.format}",
+            hint=f"give one of {', '.join(_RECORD_FORMATS)}",
+        )
+    found = read_scored(
+        options.input,
+        field=options.texts.field or "text",
+        format=_RECORD_FORMATS[options.texts.format],
+        no_header=options.texts.no_header,
+    )
+    return run.clock.reading(found)
+
+
+def _with_documents(
+    constraint: StoredConstraint, fields: Mapping[str, SpanField], documents: Mapping[str, str]
+) -> StoredConstraint:
+    """Return a constraint with the pieces of some documents within it."""
+    from cdec.core.sets.quotes import DocumentPieces
+
+    return constraint.with_sets(
+        {name: DocumentPieces(document, fields[name]) for name, document in documents.items()}
+    )
+
+
+def _pieces(options: Options, run: Run, of: SpanField) -> Iterator[dict[str, Any]]:
+    """Yield what the documents of records say of their texts.
+
+    Raises:
+        UsageError: An artifact, or a source in its place, is given as well.
+    """
+    from cdec.cli.runs.tokenizer import load_vocabulary
+    from cdec.core.sets.spans import SpanConstraint
+
+    if options.artifact is not None or options.one_line.flags:
+        raise UsageError(
+            "--span-of and an artifact each say what texts are held to", hint="give one of them"
+        )
+    refuse_unused(("sets", "lookahead"), run.typed, "with --span-of")
+    vocabulary, _ = load_vocabulary(options.tokenizer, None, None)
+
+    def made(documents: Mapping[str, str]) -> Constraint:
+        pieces = SpanConstraint(documents[of.name], vocabulary, of.options, of.name)
+        return _held(pieces, options)
+
+    return verdicts_of_documents(_records(options, run), {of.name: of}, made, options.allowed)
 
 
 @dataclass(frozen=True)

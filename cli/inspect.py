@@ -15,7 +15,7 @@ from cdec.cli.frame.declaration import CommonOptions, option
 from cdec.cli.frame.kinds import Described, Rows, command_of, count
 from cdec.cli.frame.tables import flatten, print_json, print_table, print_wrapped, shown_bytes
 from cdec.cli.options import shared
-from cdec.cli.options.shared import refuse_unused
+from cdec.cli.options.shared import holds_documents, refuse_unused, set_words
 from cdec.cli.runs.artifacts import found_artifact, read_artifact
 from cdec.core.files.remote import Place
 from cdec.core.progress import silent
@@ -164,11 +164,12 @@ def overview(path: str, written: float, described: Described) -> Rows:
 def _next_commands(path: str, described: Described) -> list[str]:
     """Return what to type next: a draw with the model that it was compiled for, a check, more."""
     model = [] if _model(described) == _EMBEDDED else ["-m", _model(described)]
-    sets = [word for name in described.get("sets", ()) for word in ("--set", f"{name}=ARTIFACT")]
+    held = described.get("sets", ())
+    sets, prompt = set_words(held), "-i RECORDS" if holds_documents(held) else '--prompt "TEXT"'
     sample = shlex.join(["cdec", "sample", "-a", path, *model, *sets])
     inspect = shlex.join(["cdec", "inspect", path])
     return [
-        f'{sample} --prompt "TEXT"',
+        f"{sample} {prompt}",
         shlex.join(["cdec", "check", path, *sets, "-i", "TEXTS"]),
         f"{inspect} --all  # hashes, sizes, columns; or --tree, --json",
     ]

@@ -16,6 +16,7 @@ from cdec.cli.options.constraint import ConstraintOptions, artifact_option
 from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
 from cdec.cli.options.one_line import OneLineOptions
 from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
+from cdec.cli.options.quoting import SpanOfOptions
 from cdec.cli.options.record_sources import (
     RecordSourceOptions,
     check_record_sources,
@@ -58,6 +59,7 @@ class Options(CommonOptions):
     artifact: Place | None = artifact_option()
     one_line: OneLineOptions = group(OneLineOptions)
     held: ConstraintOptions = group(ConstraintOptions)
+    quoting: SpanOfOptions = group(SpanOfOptions)
     prompts: PromptOptions = group(PromptOptions)
 
     candidates: int = option(
@@ -127,12 +129,12 @@ def execute(options: Options, run: Run) -> int:
     estimator = _estimator(options)
     tree = checked_tree(estimator.tree)
     given = typed_constraint(options, options.prompts.read)
-    places = named_artifacts(given, options.held)
+    places = named_artifacts(given, options.held, options.quoting)
     prompts = Prompts.open(options.prompts, max_n=_ANY_N)
     records = warned_of_unused(prompts.records(), run, options.one_line.flags)
-    if not places.has_artifacts:
+    if not places.has_artifacts and places.spans is None:
         records, artifact = artifact_for_records(records, run, "cdec mass")
-        places = named_artifacts(artifact, options.held)
+        places = named_artifacts(artifact, options.held, options.quoting)
     with run.console.stage("opening artifacts") as progress:
         held = replace(
             read_held(places, options.held, run, progress), sources=record_sources(options.sources)
@@ -185,6 +187,7 @@ _ANY_N = 2**63 - 1
 def _check_options(options: Options, typed: frozenset[str]) -> None:
     check_warping(options.warping)
     refuse_revision(options.loading.model, typed)
+    options.quoting.refuse_unused(typed)
     if options.tree is not None and not options.remember:
         raise UsageError("--tree keeps what --no-remember forgets", hint="give one of them")
     check_prompts(options.prompts, typed)

@@ -16,6 +16,7 @@ from cdec.cli.options import shared
 from cdec.cli.options.constraint import ConstraintOptions, artifact_option
 from cdec.cli.options.model import ModelOptions, WarpingOptions
 from cdec.cli.options.one_line import OneLineOptions
+from cdec.cli.options.quoting import SpanOfOptions
 from cdec.cli.options.record_sources import (
     RecordSourceOptions,
     described_unused,
@@ -60,6 +61,7 @@ class Options(CommonOptions):
     artifact: Place | None = artifact_option()
     one_line: OneLineOptions = group(OneLineOptions)
     held: ConstraintOptions = group(ConstraintOptions)
+    quoting: SpanOfOptions = group(SpanOfOptions)
     texts: TextRecordOptions = group(TextRecordOptions)
 
     max_new_tokens: int | None = option(
@@ -111,8 +113,9 @@ class Options(CommonOptions):
 
     @property
     def names_constraint(self) -> bool:
-        """True where an artifact is named, or a source given in its place."""
-        return self.artifact is not None or bool(self.one_line.flags)
+        """True where an artifact is named, or what stands in its place."""
+        is_given = self.artifact is not None or self.quoting.span_of is not None
+        return is_given or bool(self.one_line.flags)
 
 
 def execute(options: Options, run: Run) -> int:
@@ -145,7 +148,7 @@ def execute(options: Options, run: Run) -> int:
     options = with_found_artifact(options, run)
     fields = check_options(options, run.typed)
     given = typed_constraint(options, (options.texts.input, options.prompts, options.prompt_file))
-    places = named_artifacts(given, options.held)
+    places = named_artifacts(given, options.held, options.quoting)
     limits, stats = options.texts.input_limits, SourceStats()
     prompt = _given_prompt(options, stats)
     prompts = ScorePrompts.read(prompt, options.prompts, options.template, limits)
@@ -216,6 +219,7 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         InputMissingError: An input is not there.
     """
     check_warping(options.warping)
+    options.quoting.refuse_unused(typed)
     places = (options.prompt, options.prompt_file, options.prompts)
     flags = ("--prompt", "--prompt-file", "--prompts")
     given = [flag for flag, place in zip(flags, places, strict=True) if place is not None]

@@ -286,6 +286,11 @@ class Constraint(ABC):
         """Names of the sets that it holds within it, which are given when it is opened."""
         return ()
 
+    @property
+    def span_fields(self) -> Mapping[str, Mapping[str, Any]]:
+        """Those of ``set_names`` that are pieces of a record's document: ``field`` and options."""
+        return {}
+
     def with_sets(self, sets: Mapping[str, Any]) -> Constraint:
         """Return this constraint with the sets that it holds within it.
 

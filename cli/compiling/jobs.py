@@ -218,8 +218,8 @@ def _tell_next(job: Job) -> None:
     words += [] if model is None else ["-m", model]
     words += [] if options.revision is None else ["--revision", options.revision]
     sets = json.loads(peek_metadata(job.output).get("cdec.sets", "[]"))
-    words += [word for name in sets for word in ("--set", f"{name}=ARTIFACT")]
-    job.run.console.note(f"next: {shlex.join([*words, '--prompt', job.command.prompt])}")
+    prompt = ["-i", "RECORDS"] if shared.holds_documents(sets) else ["--prompt", job.command.prompt]
+    job.run.console.note(f"next: {shlex.join([*words, *shared.set_words(sets), *prompt])}")
 
 
 @dataclass(frozen=True, slots=True)

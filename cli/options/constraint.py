@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from cdec.cli.frame.declaration import NumberOrWord, limits, option
 from cdec.cli.options.shared import (
@@ -24,7 +24,6 @@ from cdec.core.files.remote import Place
 
 if TYPE_CHECKING:
     from cdec.core.combine.thinking import Amount
-    from cdec.integrations.records.settings import SpanField
 
 artifact_option = partial(
     option,
@@ -124,58 +123,6 @@ class ToolOptions:
     def flags(self) -> tuple[str, ...]:
         """Options of sources that these stand for: calls are schemas."""
         return ("--schema",) if self.tools is not None else ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpanOfOptions:
-    """Documents of records whose pieces texts are, in the place of an artifact."""
-
-    span_of: str | None = option(
-        None,
-        "Field of the records that holds a document: texts are pieces of it, verbatim, in the "
-        "place of an artifact.",
-        CONSTRAINT,
-        metavar="FIELD",
-        one_of=THE_CONSTRAINT,
-        decides=True,
-    )
-    span_whole: Literal["words", "sentences"] | None = option(
-        None,
-        "With --span-of: pieces are whole words, or whole sentences; any characters if not given.",
-        CONSTRAINT,
-        decides=True,
-    )
-    span_shortest: int | None = option(
-        None,
-        "With --span-of: fewest words that a piece touches.",
-        CONSTRAINT,
-        metavar="WORDS",
-        at_least=1,
-        decides=True,
-    )
-    span_longest: int | None = option(
-        None,
-        "With --span-of: most words that a piece touches.",
-        CONSTRAINT,
-        metavar="WORDS",
-        at_least=1,
-        decides=True,
-    )
-
-    @property
-    def spans(self) -> SpanField | None:
-        """What is asked; None for nothing.
-
-        Raises:
-            UsageError: More words at least than at most.
-        """
-        if self.span_of is None:
-            return None
-        from cdec.core.sets.spans import SpanOptions
-        from cdec.integrations.records.settings import SpanField
-
-        options = SpanOptions(self.span_whole, self.span_shortest, self.span_longest)
-        return SpanField(self.span_of, options)
 
 
 @dataclass(frozen=True, kw_only=True)

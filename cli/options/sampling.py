@@ -10,7 +10,6 @@ from cdec.cli.options import shared
 from cdec.cli.options.constraint import (
     ConstraintOptions,
     FreeTextOptions,
-    SpanOfOptions,
     ToolOptions,
     artifact_option,
 )
@@ -19,6 +18,7 @@ from cdec.cli.options.methods import ChoiceOptions, MethodOptions
 from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
 from cdec.cli.options.one_line import OneLineOptions
 from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
+from cdec.cli.options.quoting import SpanOfOptions
 from cdec.cli.options.record_sources import RecordSourceOptions
 from cdec.core.files.remote import Place
 

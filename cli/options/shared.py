@@ -163,6 +163,42 @@ sets_option = partial(
 )
 
 
+def set_words(sets: Sequence[object]) -> list[str]:
+    """Return the options that give the sets within an artifact, as its metadata list them."""
+    names = [name for name in sets if isinstance(name, str)]
+    return [word for name in names for word in ("--set", f"{name}=ARTIFACT")]
+
+
+def holds_documents(sets: Sequence[object]) -> bool:
+    """Say whether some of the sets within an artifact are pieces of records' documents."""
+    return any(not isinstance(name, str) for name in sets)
+
+
+def parse_pairs(pairs: Sequence[str], flag: str) -> dict[str, str]:
+    """Return name → value for every ``NAME=VALUE`` of a repeatable option.
+
+    Raises:
+        UsageError: No ``=``, an empty part, or a name given twice.
+    """
+    named: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        expected, example = _PAIRS.get(flag, ("ARTIFACT", "cities=cities.arrow"))
+        if not (name and equals and value):
+            raise UsageError(
+                f"{flag} is {pair!r}, expected NAME={expected}",
+                hint=f"write for example {flag} {example}",
+            )
+        if name in named:
+            raise UsageError(f"{flag} names {name!r} twice", hint="give each its own name")
+        named[name] = value
+    return named
+
+
+_PAIRS = {"--span": ("FIELD", "QUOTE=context")}
+"""What a pair of an option gives, and one for example, where it is no artifact."""
+
+
 def refuse_among(output: Path, inputs: Iterable[str], what: str, flag: str) -> None:
     """Refuse a file to write that is one of those that are read, whatever its name.
 

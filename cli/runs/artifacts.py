@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.kinds import command_of
 from cdec.cli.options.one_line import Source
+from cdec.cli.options.shared import parse_pairs
 from cdec.core.errors import (
     HOW_TO_MAKE_ONE,
     ArtifactFormatError,
@@ -279,17 +280,6 @@ def parse_named(pairs: Sequence[str], flag: str = "--constraint") -> dict[str, P
     """Return name → path for every ``--constraint NAME=ARTIFACT``, or another such option.
 
     Raises:
-        UsageError: No ``=``, an empty part, or a name given twice.
+        UsageError: As ``parse_pairs``.
     """
-    named: dict[str, Place] = {}
-    for pair in pairs:
-        name, equals, path = pair.partition("=")
-        if not (name and equals and path):
-            raise UsageError(
-                f"{flag} is {pair!r}, expected NAME=ARTIFACT",
-                hint=f"write for example {flag} cities=cities.arrow",
-            )
-        if name in named:
-            raise UsageError(f"{flag} names {name!r} twice", hint="give each its own name")
-        named[name] = place_of(path)
-    return named
+    return {name: place_of(path) for name, path in parse_pairs(pairs, flag).items()}

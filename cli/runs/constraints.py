@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from cdec.cli.options.one_line import Source
 from cdec.cli.options.record_sources import (
     described_unused,
     record_sources,
@@ -27,19 +28,22 @@ from cdec.cli.runs.artifacts import (
 )
 from cdec.cli.runs.files import read_denied
 from cdec.core.errors import (
+    CdecError,
     Notice,
     TokenizerMismatchError,
     UsageError,
     needs_grammar,
 )
 from cdec.core.progress import Progress, silent
-from cdec.integrations.records.settings import DEFAULT, ConstraintSpecification
+from cdec.core.schemas.own_keywords import span_fields_in
+from cdec.integrations.records.settings import DEFAULT, ConstraintSpecification, fields_of_spans
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.options.constraint import ConstraintOptions
     from cdec.cli.options.model import ModelOptions
-    from cdec.cli.options.one_line import OneLineOptions, Source
+    from cdec.cli.options.one_line import OneLineOptions
+    from cdec.cli.options.quoting import SpanOfOptions
     from cdec.cli.options.record_sources import RecordSourceOptions
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.core.files.remote import Place
@@ -151,9 +155,16 @@ def refuse_other_constraints(options: Options, flag: str, others: Mapping[str, b
 
 
 def named_artifacts(
-    artifact: Place | Source | None, options: ConstraintOptions
+    artifact: Place | Source | None,
+    options: ConstraintOptions,
+    quoting: SpanOfOptions | None = None,
 ) -> ConstraintSpecification:
     """Return what texts are held to, with artifacts as places, those of ``--and`` by their words.
+
+    Args:
+        artifact: Of records that name none.
+        options: Further ones.
+        quoting: Documents of records; None for none.
 
     Raises:
         UsageError: A ``--constraint`` that is no NAME=ARTIFACT, or an artifact given twice.
@@ -164,7 +175,25 @@ def named_artifacts(
         named=default | named,
         others=_others(options.conjoined),
         sets=parse_named(options.sets, "--set"),
+        spans=None if quoting is None else quoting.spans,
+        quotes={} if quoting is None else quoting.quotes,
     )
+
+
+def document_fields(places: ConstraintSpecification) -> frozenset[str]:
+    """Return the fields of records that hold documents, by what is known before files are read."""
+    from cdec.core.artifacts.read import peek_metadata
+
+    found = set(places.document_fields)
+    for place in places.named.values():
+        try:
+            if isinstance(place, Path):
+                found |= fields_of_spans(peek_metadata(place))
+            elif isinstance(place, Source) and place.file is not None and place.kind == "schema":
+                found |= span_fields_in(Path(place.file).read_text(encoding="utf-8"))
+        except (CdecError, OSError, ValueError):
+            continue  # said where it is read
+    return frozenset(found)
 
 
 def _others(paths: Sequence[Place]) -> dict[str, Place]:
@@ -199,6 +228,8 @@ def read_held(
         named={name: read(place) for name, place in places.named.items()},
         others={words: read(place) for words, place in places.others.items()},
         sets={name: read(place) for name, place in places.sets.items()},
+        spans=places.spans,
+        quotes=places.quotes,
         denied=denied,
         lookahead=options.lookahead,
         heal=options.heal,

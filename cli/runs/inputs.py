@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,6 +114,13 @@ class Prompts:
             return records
         return itertools.chain(list(itertools.islice(records, 1)), records)
 
+    def reads(self, fields: Collection[str]) -> None:
+        """Take note of further fields that are read."""
+        if self.others.read is not None:
+            self.others.read = self.others.read.union(fields)
+        for name in fields:
+            self.others.unread.pop(name, None)
+
     def _read(self) -> Iterator[PromptRecord | BadRecord]:
         from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_texts, read_prompts
 
@@ -205,6 +212,7 @@ class ScorePrompts:
                 tools=record.tools,
                 chat_template_kwargs=record.chat_template_kwargs,
                 prefill=record.prefill or prefill,
+                input=record.input,
             )
         if self.by_id is not None and record.id is not None:
             found = self.by_id.get(id_key(record.id))
@@ -218,7 +226,8 @@ class ScorePrompts:
                 field="id",
             )
         if self.text is not None:
-            return PromptRecord(f"line {record.line}", record.line, self.text)
+            name = f"line {record.line}"
+            return PromptRecord(name, record.line, self.text, input=record.input)
         missing = "id" if self.by_id is not None else "prompt"
         raise FieldError(
             f"line {record.line} has no {missing}, so its prompt is not known",

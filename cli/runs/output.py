@@ -213,6 +213,9 @@ def names_of(held: ConstraintSpecification, record: PromptRecord) -> dict[str, s
         "--and": held.other_digests,
         "--deny": sorted(set(held.denied)),
         "--set": held.set_digests,
+        "--span": {name: of.to_json() for name, of in held.quotes.items()},
+        "--span-of": None if held.spans is None else held.spans.to_json(),
+        "document": _documents(held, record),
     }
     names = {"artifact": held.digests.get(record.constraint or DEFAULT, "")}
     if record.sources:
@@ -224,6 +227,15 @@ def names_of(held: ConstraintSpecification, record: PromptRecord) -> dict[str, s
     names |= {} if prefill is None else {"--prefill": hash_of(prefill)}
     asked = {"--heal": held.heal, "--fit": held.fit}
     return names | {flag: "yes" for flag, is_asked in asked.items() if is_asked}
+
+
+def _documents(held: ConstraintSpecification, record: PromptRecord) -> dict[str, object]:
+    """Return the documents of a record whose pieces its texts are, by the names of their fields."""
+    from cdec.core.schemas.own_keywords import span_fields_in
+
+    names = held.document_fields | span_fields_in(record.schema)
+    brought = record.input or {}
+    return {name: brought[name] for name in sorted(names) if name in brought}
 
 
 def checked_tree(

@@ -11,6 +11,7 @@ from cdec.cli.options.record_sources import check_record_sources, record_sources
 from cdec.cli.options.shared import parse_fields, refuse_unused
 from cdec.cli.runs.constraints import (
     artifact_for_records,
+    document_fields,
     named_artifacts,
     read_held,
     refuse_other_constraints,
@@ -127,7 +128,9 @@ class Plan:
                 method.tree, output=options.writing.output_file, resume=options.writing.resume
             ),
             fields=kept_fields(options),
-            places=named_artifacts(typed_constraint(options, options.prompts.read), options.held),
+            places=named_artifacts(
+                typed_constraint(options, options.prompts.read), options.held, options.quoting
+            ),
             sources=record_sources(options.sources),
             typed=typed,
             calling=typed_tools(options),
@@ -136,8 +139,8 @@ class Plan:
     @property
     def read(self) -> frozenset[str] | None:
         """Further fields of records that a reward or the constraint reads; None for any."""
-        read, document = fields_of_reward(self.method), self.options.quoting.span_of
-        return read if read is None or document is None else read | {document}
+        read = fields_of_reward(self.method)
+        return None if read is None else read | document_fields(self.places)
 
     @property
     def written(self) -> Sequence[str] | None:
@@ -202,9 +205,10 @@ class Plan:
                 but=options.held.conjoined,
             )
             options = replace(options, artifact=artifact)
-            places = named_artifacts(artifact, options.held)
+            places = named_artifacts(artifact, options.held, options.quoting)
         refuse_output(options)
         held = read_held(places, options.held, run, progress)
+        prompts.reads(held.document_fields)
         held = replace(
             held,
             free=options.free.free_text,
@@ -213,7 +217,6 @@ class Plan:
             thinking_tags=options.free.thinking_tags,
             tools=self.calling,
             tool_style=options.calling.tool_style,
-            spans=options.quoting.spans,
             sources=self.sources,
         )
         has_records = not options.prompts.has_texts
@@ -290,9 +293,8 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     check_record_sources(options.prompts, options.batch, flags, typed)
     if options.calling.tools is None:
         refuse_unused(("tool_choice", "parallel_calls"), typed, "without --tools")
-    if options.quoting.span_of is None:
-        refuse_unused(("span_whole", "span_shortest", "span_longest"), typed, "without --span-of")
-    else:
+    options.quoting.refuse_unused(typed)
+    if options.quoting.span_of is not None:
         refuse_beside_spans(options)
     check_trace(options.writing)
     refuse_beside_free_text(options)

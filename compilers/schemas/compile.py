@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ from cdec.compilers.schemas.program import Emitter, bounded_blanks, no_blanks
 from cdec.compilers.schemas.references import Refs, references_of
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
+from cdec.compilers.schemas.sets.shapes import Named
 from cdec.compilers.schemas.source import read_json
 from cdec.compilers.schemas.typed.kinds import schema_text
 from cdec.core.artifacts.write import MADE_FROM_KEY, recorded_metadata, write_artifact
@@ -44,6 +46,8 @@ from cdec.core.errors import DataError, LimitError
 from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
+from cdec.core.schemas.errors import SchemaUnsupportedError
+from cdec.core.schemas.own_keywords import SPAN
 from cdec.core.schemas.program import OWN_STYLE, SETS_KEY, USUAL_ESCAPES
 from cdec.core.schemas.references import to_json
 
@@ -239,8 +243,26 @@ def _built(
         used = [one._replace(uri=known[one]) for one in options.references if one in known]
         metadata["cdec.references"] = to_json(used)
     if emitter.sets:
-        metadata[SETS_KEY] = json.dumps(list(emitter.sets))
+        metadata[SETS_KEY] = json.dumps(_listed(emitter.sets))
     return columns, metadata, report
+
+
+def _listed(sets: Iterable[Named]) -> list[Any]:
+    """Return what strings are members of, JSON-ready.
+
+    Raises:
+        SchemaUnsupportedError: A set and a field of documents have one name.
+    """
+    found: dict[str, Any] = {}
+    for one in sets:
+        if str(one) in found:
+            raise SchemaUnsupportedError(
+                f"a set and a field of documents are both called {str(one)!r}",
+                hint="give the set another name",
+                keyword=SPAN,
+            )
+        found[str(one)] = one if isinstance(one, str) else one.to_json()
+    return list(found.values())
 
 
 def _metadata(

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from cdec.core.errors import UsageError
 from cdec.core.schemas.errors import SchemaInvalidError
-from cdec.core.schemas.own_keywords import NOTE, NUMBER_READERS, NUMBERS, SET, UNENFORCED
+from cdec.core.schemas.own_keywords import NOTE, NUMBER_READERS, NUMBERS, SET, SPAN, UNENFORCED
+from cdec.core.sets.quotes import SpanField
 
 DRAFTS = {
     "draft-03": 3,
@@ -107,6 +109,15 @@ _COUNT: tuple[Callable[[Any], bool], str] = (_is_count, "a whole number of at le
 _NUMBER: tuple[Callable[[Any], bool], str] = (_is_number, "a number")
 _NAMES: tuple[Callable[[Any], bool], str] = (_is_names, "an array of strings")
 
+
+def _is_span_field(value: Any) -> bool:
+    try:
+        SpanField.from_json(value)
+    except UsageError:
+        return False
+    return True
+
+
 KEYWORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "type": (_is_types, f"one of {', '.join(TYPES)}, or an array of these"),
     "enum": (lambda v: isinstance(v, list), "an array"),
@@ -166,6 +177,7 @@ KEYWORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     UNENFORCED: _NAMES,
     NOTE: _STRING,
     SET: (lambda v: isinstance(v, str) and bool(v), "the name of a set"),
+    SPAN: (_is_span_field, "a field's name, or an object of field, whole, shortest and longest"),
 }
 """Keywords that decide which values are valid, or hold schemas: a check of their value, and what
 is expected in words."""

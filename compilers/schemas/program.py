@@ -16,7 +16,7 @@ from cdec.compilers.schemas.sets.array_cases import ArrayCase, Distinct, contrar
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.object_cases import ObjectCase, too_many
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable, is_endless
-from cdec.compilers.schemas.sets.shapes import ArrayShape, Goal, ObjectShape, conjunction
+from cdec.compilers.schemas.sets.shapes import ArrayShape, Goal, Named, ObjectShape, conjunction
 from cdec.core.errors import LimitError
 from cdec.core.mask import offsets_of
 from cdec.core.schemas.program import COLUMNS, REGION_RANK
@@ -246,8 +246,8 @@ class Emitter:
         self._objects: dict[ObjectShape, list[int]] = {}
         self._raw: dict[tuple[Numbers, frozenset[str]], int] = {}
         self._strings: dict[Strings, list[tuple[int, int, int]]] = {}
-        self.sets: dict[str, int] = {}
-        """Names of the sets whose members are strings somewhere, and their numbers."""
+        self.sets: dict[Named, int] = {}
+        """Sets and fields of documents whose members are strings somewhere, and their numbers."""
 
     def emit(self, goal: Goal) -> None:
         """Write the value of a goal, which becomes value 0, and all that it holds.
@@ -289,7 +289,7 @@ class Emitter:
         for shape in found.objects:
             objects |= dict.fromkeys(self._object(shape))
         places = sorted(set(self._expansion.goals.places(goal)))
-        strings = [*self._parts(found.strings), *map(self._members, sorted(found.members))]
+        strings = [*self._parts(found.strings), *map(self._members, sorted(found.members, key=str))]
         self.columns.add_value(raw, strings, list(arrays), list(objects), places)
 
     def _raw_start(self, numbers: Numbers, words: frozenset[str]) -> int:
@@ -308,7 +308,7 @@ class Emitter:
             ]
         return self._strings[strings]
 
-    def _members(self, name: str) -> tuple[int, int, int]:
+    def _members(self, name: Named) -> tuple[int, int, int]:
         """Return the alternative of a set's members, which stand in no automaton."""
         return -1 - self.sets.setdefault(name, len(self.sets)), 0, -1
 

@@ -38,7 +38,8 @@ from cdec.core.grammars.session import DEFAULT_BUDGET, MASK_WORK, Engine, Gramma
 from cdec.core.grammars.special import SpecialTokens, is_stand_in
 from cdec.core.native import library
 from cdec.core.session import Session
-from cdec.core.sets.spelled import SpelledSet, given_sets, narrowed_sets, spelled
+from cdec.core.sets.spelled import spelled
+from cdec.core.sets.within import MemberTexts, given_sets, narrowed_sets
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.core.verdicts import TokenRefusal, line_and_column
@@ -107,7 +108,7 @@ class GrammarConstraint(StoredConstraint):
         self._lookahead = lookahead
         self.memo_bytes = memo_bytes
         self.mask_work = mask_work
-        self.sets: dict[str, SpelledSet] = {}
+        self.sets: dict[str, MemberTexts] = {}
         self.lexer = str(json.loads(metadata.get("cdec.options", "{}")).get("lexer", "contextual"))
         self._engine: Engine | None = None
         self._without_sets: Engine | None = None
@@ -204,8 +205,8 @@ class GrammarConstraint(StoredConstraint):
         if self._engine is None or self._engine.should_be_replaced:
             self._engine = self._new_engine()
             if given:
-                views, tokens = [one.view() for one in given], TokenTrie.of(self._image)
-                self._engine.add_sets([*self._set_terminals.values()], views, tokens.arrays())
+                members, tokens = [one.add for one in given], TokenTrie.of(self._image).arrays()
+                self._engine.add_sets([*self._set_terminals.values()], members, tokens)
         reach = (lambda: self._reach) if self._reach_is == EXACT else None
         trie = (lambda: self._trie) if self._reach_is else None
         return GrammarSession(self._engine, self.vocabulary.width, reach, trie)
@@ -241,7 +242,7 @@ class GrammarConstraint(StoredConstraint):
         """Return this constraint with less of the sets whose members are texts of terminals."""
         return self._with(narrowed_sets(self, self.sets, sets))
 
-    def _with(self, sets: dict[str, SpelledSet], **changed: Any) -> GrammarConstraint:
+    def _with(self, sets: dict[str, MemberTexts], **changed: Any) -> GrammarConstraint:
         kept: dict[str, Any] = {"memo_bytes": self.memo_bytes, "mask_work": self.mask_work}
         given = kept | {"lookahead": self._lookahead} | changed
         made = GrammarConstraint(self.arrays, self.vocabulary, self.metadata, **given)
@@ -276,8 +277,10 @@ class GrammarConstraint(StoredConstraint):
             return self._checker(text)
         if has_stand_in(text, len(self.set_names)):
             return None
-        members = self._read(text).members
-        return False if members is None else self._checker(with_stand_ins(text, members))
+        reading = self._read(text)
+        if reading.members is None:
+            return None if reading.is_cut else False
+        return self._checker(with_stand_ins(text, reading.members))
 
     def _read(self, text: bytes) -> Reading:
         """Read a text by the grammar without its sets, and by their indices."""

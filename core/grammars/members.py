@@ -15,7 +15,7 @@ import numpy as np
 from cdec.core.grammars.columns import MARKER, stand_in
 from cdec.core.grammars.session import GrammarSession
 from cdec.core.session import DEAD
-from cdec.core.sets.spelled import SpelledSet, character_end, member_record, refused_member
+from cdec.core.sets.within import MemberTexts, character_end
 
 
 class Member(NamedTuple):
@@ -33,13 +33,15 @@ class Reading:
     Attributes:
         members: In their order, of one reading; None where none is a text of the grammar.
         begun: Numbers of sets, and where members of them may begin.
+        is_cut: Whether the search for some member was cut off.
     """
 
     members: list[Member] | None
     begun: list[tuple[int, int]]
+    is_cut: bool = False
 
 
-def reading_of(session: GrammarSession, text: bytes, sets: Sequence[SpelledSet]) -> Reading:
+def reading_of(session: GrammarSession, text: bytes, sets: Sequence[MemberTexts]) -> Reading:
     """Read a text; of several readings that with longer members first.
 
     Args:
@@ -53,11 +55,11 @@ def reading_of(session: GrammarSession, text: bytes, sets: Sequence[SpelledSet])
     """
     start = int(session.start(1)[0])
     open_places: list[tuple[int, int, tuple[Any, ...]]] = [(0, start, ())]
-    seen, begun = {(0, start)}, list[tuple[int, int]]()
+    seen, begun, is_cut = {(0, start)}, list[tuple[int, int]](), False
     while open_places:
         at, state, chosen = open_places.pop()
         if at == len(text) and bool(session.is_complete(np.array([state]))[0]):
-            return Reading(_in_order(chosen), begun)
+            return Reading(_in_order(chosen), begun, is_cut)
         onward = []
         if at < len(text):
             onward.append((at + 1, _after(session, state, text[at : at + 1]), chosen))
@@ -66,31 +68,30 @@ def reading_of(session: GrammarSession, text: bytes, sets: Sequence[SpelledSet])
             if behind == DEAD:
                 continue
             begun.append((number, at))
-            ends = range(at + 1, min(len(text), at + of.longest) + 1)
-            onward += [
-                (end, behind, (Member(number, at, end), chosen))
-                for end in ends
-                if of.holds(text[at:end])
-            ]
+            for end in range(at + 1, min(len(text), at + of.longest) + 1):
+                held = of.holds(text[at:end])
+                is_cut |= held is None
+                if held:
+                    onward.append((end, behind, (Member(number, at, end), chosen)))
         for place in onward:
             if place[1] != DEAD and place[:2] not in seen:
                 seen.add(place[:2])
                 open_places.append(place)
-    return Reading(None, begun)
+    return Reading(None, begun, is_cut)
 
 
 def refused_member_at(
-    reading: Reading, text: bytes, byte: int, names: Sequence[str], sets: Sequence[SpelledSet]
+    reading: Reading, text: bytes, byte: int, names: Sequence[str], sets: Sequence[MemberTexts]
 ) -> dict[str, str]:
     """Return as ``reason`` why a text is refused at a byte within a member; nothing elsewhere."""
     said = []
     for number, first in dict.fromkeys(reading.begun):
-        near = sets[number].nearest(text[first:byte], 1) if first < byte else []
-        if near and near[0].encode().startswith(text[first:byte]):
+        if first < byte and sets[number].begins(text[first:byte]):
             end = character_end(text, byte)
+            if end == byte and sets[number].holds(text[first:byte]):
+                continue
             read = text[first:end].decode("utf-8", "replace")
-            one = {names[number]: sets[number]}
-            said.append(refused_member(read, end == byte, [names[number]], one))
+            said.append(sets[number].refusal(names[number], read, end == byte))
     return {"reason": "; ".join(said)} if said else {}
 
 
@@ -121,14 +122,17 @@ def has_stand_in(text: bytes, sets: int) -> bool:
 
 
 def member_records(
-    text: bytes, members: Sequence[Member], names: Sequence[str], sets: Sequence[SpelledSet]
+    text: bytes, members: Sequence[Member], names: Sequence[str], sets: Sequence[MemberTexts]
 ) -> list[dict[str, Any]]:
-    """Return members JSON-ready: ``set``, ``start`` and ``end`` in characters, ``id``, ``text``."""
+    """Return members JSON-ready: ``set``, ``start`` and ``end`` in characters, ``id``, ``text``.
+
+    Of pieces of documents ``quote`` and ``span`` for ``set`` and ``id``.
+    """
     found = []
     for number, first, end in members:
         member = text[first:end].decode("utf-8", "replace")
         start = len(text[:first].decode("utf-8", "replace"))
-        said = member_record(member, sets[number]) or {}
+        said = sets[number].record(member) or {}
         place = {"start": start, "end": start + len(member)}
-        found.append({"set": names[number], **place, **said})
+        found.append({sets[number].noun: names[number], **place, **said})
     return found

@@ -175,21 +175,27 @@ class Engine:
     def add_sets(
         self,
         terminals: Sequence[int],
-        views: Sequence[tuple[Any, ...]],
+        sets: Sequence[Callable[..., object]],
         tokens: tuple[NDArray[Any], ...],
     ) -> None:
         """Add the sets whose members are texts of terminals, before the first session.
 
         Args:
             terminals: One a set.
-            views: Of the tries over the members' bytes.
+            sets: Each adds its members by one of two functions: of a trie, of a document; and
+                returns what the engine reads.
             tokens: The vocabulary's trie, as ``TokenTrie.arrays``.
         """
         self.set_terminals, trie = list(terminals), library.hold_token_trie(tokens)
         # The engine reads them as long as it lives.
-        self._held = (trie, *map(library.hold_trie, views))
-        for terminal, members in zip(terminals, self._held[1:], strict=True):
-            library.grammar_engine_add_set(self.handle, terminal, members, trie)
+        self._held = (trie,)
+        adders = library.grammar_engine_add_set, library.grammar_engine_add_document
+        for terminal, add in zip(terminals, sets, strict=True):
+            of_terminal = [
+                lambda held, number=terminal, adder=adder: adder(self.handle, number, held, trie)
+                for adder in adders
+            ]
+            self._held += (add(*of_terminal),)
 
     def automaton_steps(
         self, states: NDArray[np.int64], lr_states: NDArray[np.int64], most_edges: int

@@ -13,13 +13,13 @@ from cdec.core.schemas.levels import Level, Phase, string_end
 from cdec.core.schemas.program import SchemaArrays
 from cdec.core.schemas.session import SchemaSession
 from cdec.core.session import DEAD
-from cdec.core.sets.spelled import SpelledSet, character_end, member_record, refused_member
+from cdec.core.sets.within import MemberTexts, character_end
 
 _PART = 1
 """Column of an alternative: which string it is."""
 
 
-def with_capacities(arrays: SchemaArrays, sets: Sequence[SpelledSet]) -> SchemaArrays:
+def with_capacities(arrays: SchemaArrays, sets: Sequence[MemberTexts]) -> SchemaArrays:
     """Return a program whose arrays of members that must differ have no more items than there are.
 
     Raises:
@@ -31,7 +31,10 @@ def with_capacities(arrays: SchemaArrays, sets: Sequence[SpelledSet]) -> SchemaA
         if not numbers:
             continue
         constants = int(np.diff(arrays.array_counter_offsets[array : array + 2])[0])
-        capacity = constants + sum(sets[number].n_texts for number in numbers)
+        counts = [sets[number].n_texts for number in numbers]
+        if None in counts:
+            continue
+        capacity = constants + sum(count for count in counts if count is not None)
         if arrays.array_min[array] > capacity:
             raise UsageError(
                 f"an array has {int(arrays.array_min[array]):,} items at least that all differ, "
@@ -90,7 +93,7 @@ def refused_string(
     text: bytes,
     byte: int,
     names: Sequence[str],
-    sets: Mapping[str, SpelledSet],
+    sets: Mapping[str, MemberTexts],
 ) -> dict[str, str]:
     """Return as ``reason`` why a text is refused at a byte within a member; nothing elsewhere."""
     state = session.advance_bytes(session.start(1), [text[:byte]])
@@ -108,7 +111,8 @@ def refused_string(
         member = json.loads(f'"{read}"', strict=False)
     except ValueError:
         member = read
-    return {"reason": refused_member(member, ends, [names[number] for number in numbers], sets)}
+    said = [sets[name].refusal(name, member, ends) for name in (names[n] for n in numbers)]
+    return {"reason": "; ".join(said)}
 
 
 def _open_quote(text: bytes) -> int:
@@ -124,7 +128,7 @@ def _step(key: str | int) -> str:
 
 
 def members_of(
-    session: SchemaSession, text: bytes, names: Sequence[str], sets: Mapping[str, SpelledSet]
+    session: SchemaSession, text: bytes, names: Sequence[str], sets: Mapping[str, MemberTexts]
 ) -> list[dict[str, Any]]:
     """Return the members of sets in a text of a schema, in their order, JSON-ready.
 
@@ -135,7 +139,8 @@ def members_of(
 
     Returns:
         ``set``, ``pointer`` (JSON pointer of the string), ``text``, ``id``; of several entities of
-        one text ``entity_ids`` as well. Cost: O(bytes).
+        one text ``entity_ids`` as well; of pieces of documents ``quote`` and ``span`` for ``set``
+        and ``id``. Cost: O(bytes).
     """
     starts = session.engine.arrays.string_start
     found = []
@@ -151,7 +156,7 @@ def members_of(
         numbers = sorted({-1 - int(starts[part]) for part in level.items[:, _PART]})
         member = json.loads(text[first:end])
         for name in (names[number] for number in numbers if number >= 0):
-            record = member_record(member, sets[name])
+            record = sets[name].record(member)
             if record is not None:
-                found.append({"set": name, "pointer": pointer, **record})
+                found.append({sets[name].noun: name, "pointer": pointer, **record})
     return found

@@ -6,6 +6,8 @@ for other readers of the schema they are comments, as all unknown keywords are.
 
 from __future__ import annotations
 
+import json
+
 NUMBERS = "x-cdec-numbers"
 """Notation of a number, in a way that says what is read: one of ``NUMBER_READERS``."""
 UNENFORCED = "x-cdec-unenforced"
@@ -15,7 +17,30 @@ NOTE = "x-cdec-note"
 
 SET = "x-cdec-set"
 """Name of a set whose members strings are; the set is given where the artifact is opened."""
+SPAN = "x-cdec-span-of"
+"""Field of the records whose pieces, verbatim, strings are: its name, or an object of ``field``,
+``whole``, ``shortest`` and ``longest``."""
 
 NUMBER_READERS = ("integers", "doubles")
 """``integers``: digits alone, as readers of integers take them. ``doubles``: whatever a double is
 neither infinite for nor, but for 0 itself, 0."""
+
+
+def span_fields_in(schema: object) -> set[str]:
+    """Return the fields of records that a schema, perhaps as JSON text, names in ``SPAN``."""
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema) if SPAN in schema else None
+        except (ValueError, RecursionError):
+            return set()
+    found, left = set[str](), [schema]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            named = part.get(SPAN)
+            named = named.get("field") if isinstance(named, dict) else named
+            found |= {named} if isinstance(named, str) else set()
+            left += part.values()
+        elif isinstance(part, list):
+            left += part
+    return found

@@ -19,6 +19,7 @@ from cdec.core.artifacts.checks import (
     require_rising,
     vocabulary_size,
 )
+from cdec.core.errors import UsageError
 from cdec.core.schemas.program import (
     LARGEST,
     MOST_INDENT,
@@ -28,8 +29,9 @@ from cdec.core.schemas.program import (
     USUAL_ESCAPES,
 )
 from cdec.core.schemas.references import from_json
+from cdec.core.sets.quotes import SpanField
 
-__all__ = ["check_schema", "check_schema_shape", "set_names"]
+__all__ = ["check_schema", "check_schema_shape", "held_sets"]
 
 _STATE = ("state_label", "state_shortest", "state_free", "state_low", "state_high", "state_open")
 _BITS = (
@@ -114,22 +116,31 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
         unenforced = None
     is_list = isinstance(unenforced, list) and all(map(_is_note, unenforced))
     require(is_list, "cdec.unenforced", "a list of objects with path, keyword and reason")
-    set_names(metadata)
+    held_sets(metadata)
 
 
-def set_names(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of the sets whose members are strings of a schema.
+def held_sets(metadata: Mapping[str, str]) -> dict[str, SpanField | None]:
+    """Return what strings of a schema are members of, by name and in the order of their numbers.
+
+    Returns:
+        None for a set; of pieces of a document the record's field.
 
     Raises:
         ArtifactInvalidError: They are no distinct names.
     """
+    expected = "a list of distinct names, or fields of documents"
+    found: dict[str, SpanField | None] = {}
     try:
-        names = json.loads(metadata.get(SETS_KEY, "[]"))
-    except (ValueError, RecursionError):
-        names = None
-    is_good = isinstance(names, list) and all(isinstance(n, str) and n for n in names)
-    require(is_good and len(set(names)) == len(names), SETS_KEY, "a list of distinct names")
-    return tuple(names)
+        entries = json.loads(metadata.get(SETS_KEY, "[]"))
+        require(isinstance(entries, list), SETS_KEY, expected)
+        for entry in entries:
+            of = None if isinstance(entry, str) else SpanField.from_json(entry)
+            found[entry if of is None else str(of)] = of
+    except (ValueError, RecursionError, UsageError):
+        entries = None
+    require(entries is not None and len(found) == len(entries), SETS_KEY, expected)
+    require("" not in found, SETS_KEY, expected)
+    return found
 
 
 def _is_note(entry: object) -> bool:
@@ -156,7 +167,7 @@ def check_schema(arrays: Columns, metadata: Mapping[str, str]) -> None:
     _check_states(arrays)
     states, values = len(arrays["state_label"]), len(arrays["raw_start"])
     require_range(arrays, "raw_start", -1, states)
-    require_range(arrays, "string_start", -len(set_names(metadata)), states)
+    require_range(arrays, "string_start", -len(held_sets(metadata)), states)
     require_range(arrays, "array_ids", 0, len(arrays["array_min"]))
     require_range(arrays, "object_ids", 0, len(arrays["object_min"]))
     require_range(arrays, "object_key", -1, states)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,11 +26,13 @@ from cdec.core.schemas.members import (
 )
 from cdec.core.schemas.other_forms import form_refusal, range_reason, spelling_refusal
 from cdec.core.schemas.program import COLUMNS, OWN_STYLE, USUAL_ESCAPES, SchemaArrays, arrays_from
-from cdec.core.schemas.program_checks import check_schema, check_schema_shape, set_names
+from cdec.core.schemas.program_checks import check_schema, check_schema_shape, held_sets
 from cdec.core.schemas.references import from_json
 from cdec.core.schemas.session import DEFAULT_BUDGET, Engine, SchemaSession
 from cdec.core.session import Session
-from cdec.core.sets.spelled import SpelledSet, given_sets, narrowed_sets, spelled
+from cdec.core.sets.quotes import SpanField
+from cdec.core.sets.spelled import spelled
+from cdec.core.sets.within import MemberTexts, given_sets, narrowed_sets
 from cdec.core.tokens.vocabulary import Vocabulary
 
 __all__ = ["SchemaConstraint"]
@@ -84,7 +87,7 @@ class SchemaConstraint(StoredConstraint):
         *,
         memo_bytes: int = DEFAULT_BUDGET,
         reader: Callable[[str], Any] = json.loads,
-        sets: Mapping[str, SpelledSet] | None = None,
+        sets: Mapping[str, MemberTexts] | None = None,
     ) -> None:
         if not vocabulary.eos_token_ids:
             raise UsageError(
@@ -108,10 +111,19 @@ class SchemaConstraint(StoredConstraint):
         given = kept | {"sets": self.sets} | changed
         return SchemaConstraint(self.arrays, self.vocabulary, self.metadata, **given)
 
-    @cached_property
-    def set_names(self) -> tuple[str, ...]:
+    @property
+    def set_names(self) -> Sequence[str]:
         """Names of the sets that its strings may be members of."""
-        return set_names(self.metadata)
+        return list(self._held)
+
+    @property
+    def span_fields(self) -> Mapping[str, Mapping[str, Any]]:
+        """Those of them that are pieces of documents, and of what, by name."""
+        return {name: of.to_json() for name, of in self._held.items() if of is not None}
+
+    @cached_property
+    def _held(self) -> dict[str, SpanField | None]:
+        return held_sets(self.metadata)
 
     def with_sets(self, sets: Mapping[str, Any]) -> SchemaConstraint:
         """Return this constraint with the sets that its strings may be members of."""
@@ -167,9 +179,9 @@ class SchemaConstraint(StoredConstraint):
         if self._engine is None or self._engine.should_be_replaced:
             few = bool(self.arrays.indent[0] & USUAL_ESCAPES)
             tokens = json_tokens(self.vocabulary, few_escapes=few)
-            views = [one.view() for one in sets]
             arrays = with_capacities(self.arrays, sets) if sets else self.arrays
-            self._engine = Engine(arrays, tokens, ends, self.memo_bytes, views)
+            members = [one.add for one in sets]
+            self._engine = Engine(arrays, tokens, ends, self.memo_bytes, members)
         return SchemaSession(self._engine, ends, self.vocabulary.width)
 
     @cached_property
@@ -186,23 +198,29 @@ class SchemaConstraint(StoredConstraint):
             None where that took too long, or it cannot read what is stored. What ``reader`` cannot
             read is refused.
         """
-        verdict = self._checker(self._said_of_sets(text) + text)
+        said = self._said_of_sets(text)
+        if said is None:
+            return None
+        verdict = self._checker(said + text)
         return False if verdict is not False and not self._is_read(text) else verdict
 
-    def _said_of_sets(self, text: bytes) -> bytes:
+    def _said_of_sets(self, text: bytes) -> bytes | None:
         """Return which strings of a text are members of which set, as ``validity`` reads it.
 
-        By the sets' own indices of texts: nothing of the tries that masks walk.
+        By the sets' own indices of texts: nothing of the tries that masks walk. None where a search
+        was cut off.
         """
         if not self.set_names:
             return b""
         sets = dict(zip(self.set_names, given_sets(self.set_names, self.sets), strict=True))
         strings = {json.loads(text[first:end]) for _, first, end in strings_of(text)}
         encoded = {string: string.encode("utf-8", "surrogatepass") for string in strings}
-        held = {
-            name: [string for string, data in encoded.items() if of.holds(data)]
-            for name, of in sets.items()
-        }
+        held: dict[str, list[str]] = {name: [] for name in sets}
+        for (name, of), (string, data) in itertools.product(sets.items(), encoded.items()):
+            is_held = of.holds(data)
+            if is_held is None:
+                return None
+            held[name] += [string] if is_held else []
         return json.dumps(held).encode() + b"\n"
 
     def _is_read(self, text: bytes) -> bool:

@@ -9,6 +9,7 @@ much of the budget, new sessions get a new engine (``should_be_replaced``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,8 @@ class Engine:
         tokens: Of the vocabulary.
         end_ids: Ascending end-of-sequence ids.
         budget: Bytes of masks that are kept from call to call.
-        sets: Views of the tries over the bytes of the sets that strings may be members of, by their
-            numbers.
+        sets: Each adds what strings may be members of, by one of two functions: of a trie, of a
+            document; and returns what the engine reads.
 
     Attributes:
         handle: What the library's functions take.
@@ -55,7 +56,7 @@ class Engine:
         tokens: JsonTokens,
         end_ids: tuple[int, ...],
         budget: int,
-        sets: Sequence[tuple[Any, ...]] = (),
+        sets: Sequence[Callable[..., object]] = (),
     ) -> None:
         self.arrays = arrays_from(arrays._asdict())
         self.budget = budget
@@ -64,9 +65,8 @@ class Engine:
             self.arrays, *tokens.tries(), tokens.held(), ends, budget, _MOST_BYTES
         )
         # The engine reads them as long as it lives.
-        self._sets = [library.hold_trie(view) for view in sets]
-        for trie in self._sets:
-            library.schema_engine_add_set(self.handle, trie)
+        adders = library.schema_engine_add_set, library.schema_engine_add_document
+        self._sets = [add(*(partial(adder, self.handle) for adder in adders)) for add in sets]
 
     def start(self) -> int:
         """Return the state before the first byte."""

@@ -20,8 +20,9 @@ from typing import Any
 
 from cdec.core.child.readers import Language, Parse
 from cdec.core.schemas.formats import format_checker
-from cdec.core.schemas.own_keywords import NUMBERS, SET
+from cdec.core.schemas.own_keywords import NUMBERS, SET, SPAN
 from cdec.core.schemas.references import References, from_json, without_fragment
+from cdec.core.sets.quotes import SpanField
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGIT = re.compile("[1-9]")
@@ -352,7 +353,10 @@ def _with_members(kind: Any, members: Mapping[str, list[str]]) -> Any:
         if validator.is_type(instance, "string") and instance not in members.get(name, ()):
             yield ValidationError(f"{instance!r} is no member of {name}")
 
-    return validators.extend(kind, validators={SET: is_member})
+    def is_piece(validator: Any, of: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        return is_member(validator, str(SpanField.from_json(of)), instance, schema)
+
+    return validators.extend(kind, validators={SET: is_member, SPAN: is_piece})
 
 
 def _is_spelled_integer(_checker: object, value: object) -> bool:

@@ -38,6 +38,8 @@ _LINE = re.compile(r"[^\n]+")
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…][\"'”’»)\]]*(?=\s|\Z)|[。！？][」』”’]*|\Z)")
 MOST_COMPARED = 1 << 29
 """Bytes compared in search of a place where a text may stand."""
+_FEW_EDGES = 256
+"""Words or sentences that are tried one by one."""
 SEPARATOR = b"\xff"
 """Stands behind a document; no text has such a byte."""
 
@@ -255,6 +257,9 @@ class SpanConstraint(Constraint):
         options: Which pieces; None for any characters.
         field: Name of the record's field that holds the document, for ``span`` in samples.
 
+    Attributes:
+        view: The sorted rows, as walks read them.
+
     Raises:
         EmptySetError: The document is empty, or has no such piece.
         EncodingError: It holds half a surrogate pair.
@@ -278,10 +283,10 @@ class SpanConstraint(Constraint):
         self.vocabulary = vocabulary
         self.options = options or SpanOptions()
         self._trie = TokenTrie.of(vocabulary)
-        self._view = self._sorted(_utf8(document))
+        self.view = self._sorted(_utf8(document))
         root = np.zeros((1, mask_words(vocabulary.width)), np.int32)
-        SpanSession(self._view, self._trie).fill_mask(np.zeros(1, np.int64), root)
-        self._view = self._view._replace(
+        SpanSession(self.view, self._trie).fill_mask(np.zeros(1, np.int64), root)
+        self.view = self.view._replace(
             wide_states=np.zeros(1, np.int64), wide_masks=root.view(np.uint32)
         )
 
@@ -300,12 +305,16 @@ class SpanConstraint(Constraint):
     @cached_property
     def facts(self) -> Facts:
         """Its facts: without dead ends where every byte of the document is a token."""
-        is_sound = letters_known(np.unique(self._view.data[:-1]), self.vocabulary)
+        is_sound = letters_known(np.unique(self.view.data[:-1]), self.vocabulary)
         return Facts(kind="span", is_sound=is_sound, takes_bytes=True)
 
     def session(self, device: str = "cpu") -> Session:
         """Return a decoding run on ``cpu`` or a torch device; it runs on the host."""
-        return on_device(SpanSession(self._view, self._trie), device)
+        return on_device(self.on_host(), device)
+
+    def on_host(self) -> SpanSession:
+        """Return a decoding run on the host."""
+        return SpanSession(self.view, self._trie)
 
     def accepts(self, text: bytes) -> bool | None:
         """Look for the text in the document as it is, without the sorted rows.
@@ -325,10 +334,10 @@ class SpanConstraint(Constraint):
 
     def annotations(self, text: bytes) -> Mapping[str, object]:
         """Return where a piece stands first, in characters, and at how many places it does."""
-        begins = SpanSession(self._view, self._trie).begins(text)
+        begins = self.on_host().begins(text)
         if not len(begins):
             return {}
-        offset = int(np.count_nonzero(self._view.data[: begins.min()] & 0xC0 != 0x80))
+        offset = int(np.count_nonzero(self.view.data[: begins.min()] & 0xC0 != 0x80))
         found = {"offset": offset, "length": len(text.decode()), "places": len(begins)}
         return {"span": {**self._where, **found}}
 
@@ -360,14 +369,14 @@ class SpanSearch:
         return False
 
     def _candidates(self, piece: str) -> Iterator[int]:
-        """Yield where a piece stands, and may begin."""
-        if self.options.whole is None:
-            start = self.document.find(piece)
-            while start >= 0:
-                yield start
-                start = self.document.find(piece, start + 1)
-        else:
+        """Yield where a piece stands; of few words or sentences, where it may begin."""
+        if self.options.whole is not None and len(self._edges[0]) < _FEW_EDGES:
             yield from (s for s in self._edges[0] if self.document.startswith(piece, s))
+            return
+        start = self.document.find(piece)
+        while start >= 0:
+            yield start
+            start = self.document.find(piece, start + 1)
 
     def fits(self, start: int, end: int) -> bool:
         """Say whether the text between two places, in characters, is a piece that is meant."""

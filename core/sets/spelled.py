@@ -11,7 +11,7 @@ vocabulary is the 256 bytes: it is mapped, so that processes share it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, takewhile
@@ -24,13 +24,11 @@ from numpy.typing import NDArray
 from cdec.core.artifacts.opened import bind_artifact, open_artifact, read_artifact
 from cdec.core.artifacts.read import ArtifactFile
 from cdec.core.artifacts.write import DIGEST_KEY, recorded_metadata, write_artifact
-from cdec.core.constraint import Constraint, NarrowedSet, no_set
+from cdec.core.constraint import Constraint
 from cdec.core.errors import (
     ArtifactError,
     EncodingError,
-    FieldError,
     InputMissingError,
-    SetMissingError,
     UsageError,
 )
 from cdec.core.files.cache import CacheFolder
@@ -40,16 +38,10 @@ from cdec.core.sets.rows import RowFilter, SetRows
 from cdec.core.sets.session import TrieView, make_view
 from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.sets.trie import SetArrays, build_trie
+from cdec.core.sets.within import Adder, MemberTexts, quoted
 from cdec.core.tokens.token_trie import sorted_texts
-from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.core.tokens.vocabulary import BYTES
 
-BYTES = Vocabulary(
-    [*(bytes([byte]) for byte in range(256)), b""],
-    eos_token_ids=[256],
-    special_token_ids=[256],
-    name="bytes",
-)
-"""The bytes as tokens, and an end."""
 _FEW_BYTES = 1 << 20
 """Texts of so many bytes together are sorted anew each time, which costs some hundredth of a
 second."""
@@ -59,7 +51,7 @@ _NEAREST = 3
 
 
 @dataclass(frozen=True, eq=False)
-class SpelledSet:
+class SpelledSet(MemberTexts):
     """A set and the trie over the bytes of its texts.
 
     Attributes:
@@ -75,6 +67,7 @@ class SpelledSet:
     sources: NDArray[np.int64]
     source_offsets: NDArray[np.int64]
     row_filter: RowFilter | None = None
+    noun = "set"
 
     @classmethod
     def of(cls, members: SetConstraint) -> SpelledSet:
@@ -118,7 +111,7 @@ class SpelledSet:
         return int(np.diff(self.arrays.row_offsets).max())
 
     @property
-    def n_texts(self) -> int:
+    def n_texts(self) -> int | None:
         """Number of texts that are kept."""
         return self.arrays.n_rows if self.row_filter is None else self.row_filter.n_kept
 
@@ -127,9 +120,31 @@ class SpelledSet:
         """Digest of the set's artifact; of a set in memory, of its columns."""
         return str(self.members.metadata.get(DIGEST_KEY, ""))
 
-    def holds(self, text: bytes) -> bool:
+    def holds(self, text: bytes) -> bool | None:
         """Say whether a text is a member, by the set's own index and not by the trie."""
         return bool(self.members.rows.of_text(text).size)
+
+    def begins(self, text: bytes) -> bool:
+        """Say whether a member begins with a text."""
+        near = self.nearest(text, 1)
+        return bool(near) and near[0].encode().startswith(text)
+
+    def record(self, text: str) -> dict[str, Any] | None:
+        """Return ``text`` and ``id`` of a member; None for another text.
+
+        ``entity_ids`` stand beside where several entities have the text.
+        """
+        data = text.encode("utf-8", "surrogatepass")
+        if not self.holds(data):
+            return None
+        ids = self.ids_of(data)
+        several = {"entity_ids": ids} if len(ids) > 1 else {}
+        return {"id": ids[0] if ids else None, **several, "text": text}
+
+    def refusal(self, name: str, text: str, ends: bool) -> str:
+        """Return why a text is no member, and the nearest members."""
+        near = self.nearest(text.encode("utf-8", "surrogatepass"), _NEAREST)
+        return f"no member of {name} {quoted(text, ends)}; nearest: {', '.join(map(repr, near))}"
 
     def ids_of(self, text: bytes) -> list[str]:
         """Return the entity ids of a member; none for another text."""
@@ -150,6 +165,12 @@ class SpelledSet:
     def _row(self, row: int) -> bytes:
         return self.arrays.row(row).astype(np.uint8).tobytes()
 
+    def add(self, add_trie: Adder, add_document: Adder) -> object:
+        """Add the trie to an engine."""
+        held = library.hold_trie(self.view())
+        add_trie(held)
+        return held
+
     def view(self) -> TrieView:
         """Return what walks of the trie read."""
         return make_view(self.arrays, BYTES, self.row_filter, ends_itself=False)
@@ -161,14 +182,14 @@ def _shared(one: bytes, other: bytes) -> int:
     return sum(1 for _ in pairs)
 
 
-def spelled(given: Any) -> SpelledSet:
-    """Return a set with its trie: an artifact by its path, an opened set, or one that has it.
+def spelled(given: Any) -> MemberTexts:
+    """Return member texts: a set's artifact by its path, an opened set, or texts that are such.
 
     Raises:
         UsageError: It is no set.
         CdecError: The file is missing or damaged, or a member is no UTF-8.
     """
-    if isinstance(given, SpelledSet):
+    if isinstance(given, MemberTexts):
         return given
     opened = open_artifact(given) if isinstance(given, str | PathLike) else given
     opened = bind_artifact(opened) if isinstance(opened, ArtifactFile) else opened
@@ -179,92 +200,6 @@ def spelled(given: Any) -> SpelledSet:
             hint="give the artifact that cdec compile-set made",
         )
     return SpelledSet.of(opened)
-
-
-def member_record(text: str, of: SpelledSet) -> dict[str, Any] | None:
-    """Return what records say of a member: ``text`` and ``id``; None for another text.
-
-    ``entity_ids`` stand beside where several entities have the text.
-    """
-    data = text.encode("utf-8", "surrogatepass")
-    if not of.holds(data):
-        return None
-    ids = of.ids_of(data)
-    several = {"entity_ids": ids} if len(ids) > 1 else {}
-    return {"id": ids[0] if ids else None, **several, "text": text}
-
-
-def character_end(text: bytes, byte: int) -> int:
-    """Return where the character ends that begins at or stands over a byte."""
-    end = min(byte + 1, len(text))
-    while end < len(text) and text[end] & 0xC0 == 0x80:
-        end += 1
-    return end
-
-
-def refused_member(
-    text: str, ends: bool, names: Sequence[str], sets: Mapping[str, SpelledSet]
-) -> str:
-    """Return why a text is no member of some sets, as a sentence.
-
-    Args:
-        text: As far as it was read, with the character that no member goes on with.
-        ends: Whether that is its end, and no such character.
-        names: Of the sets; sets: By name.
-    """
-    what = f"is {text!r}" if ends else f"begins with {text!r}"
-    said = []
-    for name in names:
-        near = sets[name].nearest(text.encode("utf-8", "surrogatepass"), _NEAREST)
-        said.append(f"no member of {name} {what}; nearest: {', '.join(map(repr, near))}")
-    return "; ".join(said)
-
-
-def given_sets(names: Sequence[str], sets: Mapping[str, SpelledSet]) -> list[SpelledSet]:
-    """Return the sets of some names, in their order.
-
-    Raises:
-        SetMissingError: One is not given.
-    """
-    lacking = [name for name in names if name not in sets]
-    if not lacking:
-        return [sets[name] for name in names]
-    given = f"the sets given are {', '.join(map(repr, sets))}" if sets else "no set is given"
-    raise SetMissingError(
-        f"the constraint holds the set {lacking[0]!r}, and {given}",
-        hint="give its artifact with `sets`",
-        sets=lacking,
-    )
-
-
-def holding(constraint: Constraint, sets: Mapping[str, SpelledSet]) -> Constraint:
-    """Return a constraint with those of some sets that it holds within it.
-
-    Raises:
-        SetMissingError: Another one that it holds.
-    """
-    given_sets(constraint.set_names, sets)
-    return constraint.with_sets({name: sets[name] for name in constraint.set_names})
-
-
-def narrowed_sets(
-    holder: Constraint, sets: Mapping[str, SpelledSet], narrowed: Sequence[NarrowedSet]
-) -> dict[str, SpelledSet]:
-    """Return the sets within a constraint, with what records leave of them.
-
-    Raises:
-        FieldError: The constraint holds no such set, or candidates are no members of it.
-        EmptySetError: Nothing is left of one.
-        SetMissingError: A set is not given.
-    """
-    left = dict(sets)
-    for name, texts, is_denied in narrowed:
-        if name not in holder.set_names:
-            error = no_set(holder, name)
-            raise FieldError(error.message, hint=error.hint, field="candidates")
-        (one,) = given_sets([name], left)
-        left[name] = one.without(texts) if is_denied else one.candidates(texts)
-    return left
 
 
 def _filtered(

@@ -291,3 +291,12 @@ class Vocabulary:
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     return array
+
+
+BYTES = Vocabulary(
+    [*(bytes([byte]) for byte in range(256)), b""],
+    eos_token_ids=[256],
+    special_token_ids=[256],
+    name="bytes",
+)
+"""The bytes as tokens, and an end."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from cdec.core.errors import CdecError, FieldError
+from cdec.core.schemas.own_keywords import span_fields_in
 from cdec.data.ids import IdRegistry, RecordId, Shard
 from cdec.data.input.json_text import field_with_changed_integer
 from cdec.data.input.source import (
@@ -234,6 +235,7 @@ class _Reader:
             raise record.error(
                 changed, "holds an integer beyond 64 bits", "write it as a text, in quotes"
             )
+        read = (*read, *span_fields_in(record.fields.get("schema")))
         record.sort_out(OWN_FIELDS, self.others, read)
         record.refuse_two_constraints()
         prompt, messages = self._prompt(record)

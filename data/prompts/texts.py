@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -149,6 +149,7 @@ class ScoreRecord:
         messages: The same as chat messages.
         tools, chat_template_kwargs: What their template is told beside them.
         prefill: What the text begins with because it was written before.
+        input: Its fields, and those of its prompt that it passed through.
     """
 
     id: RecordId | None
@@ -161,6 +162,7 @@ class ScoreRecord:
     tools: tuple[dict[str, Any], ...] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     prefill: str | None = None
+    input: dict[str, Any] | None = None
 
 
 def read_scored(
@@ -220,10 +222,17 @@ def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> Sc
         tools=record.optional("tools", record.tools),
         chat_template_kwargs=record.optional("chat_template_kwargs", record.template_arguments),
         prefill=record.optional("prefill", record.text) or None,
+        input=with_passed(record.fields),
     )
     if scored.prompt is not None and scored.messages is not None:
         raise record.error("messages", "stands beside 'prompt'", "give one of the two")
     return scored
+
+
+def with_passed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a sample, with those of its prompt record that it passed through."""
+    passed = fields.get("input")
+    return {**(passed if isinstance(passed, dict) else {}), **fields}
 
 
 def _nothing(record: RecordFields, field: str) -> FieldError:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from cdec.core.combine.thinking import ModelThinking
     from cdec.core.constraint import Constraint, NarrowedSet
     from cdec.core.models.language_model import LanguageModel, Prompt
-    from cdec.core.sets.spelled import SpelledSet
+    from cdec.core.sets.quotes import DocumentPieces, SpanField
+    from cdec.core.sets.within import MemberTexts
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.prompts.record import PromptRecord
     from cdec.integrations.records.settings import ConstraintSpecification
@@ -84,21 +85,23 @@ class ConstraintResolver:
         sources = held.sources or RecordSources.of()
         vocabulary = model.vocabulary
         bind = bind or bind_artifact
-        self._spelled: dict[str, SpelledSet] = {}
-        opened = partial(self._made, held, bind, vocabulary)
-        others = {words: opened(given) for words, given in held.others.items()}
         self._held = held
+        self._spelled: dict[str, MemberTexts] = {}
+        others = self._bound(bind, held.others, vocabulary)
+        _require_no_quotes(self._quotes, others)
         self._model = model
         self._required = required
         self._masks = masks
         self._restriction = Restriction(others, held.denied)
-        self._opened: dict[str, Constraint] = {
-            name: opened(given) for name, given in held.named.items()
-        }
+        self._opened = self._bound(bind, held.named, vocabulary)
         names = {name: _called(given) for name, given in held.named.items()}
         if default is not None:
             self._opened[DEFAULT], names[DEFAULT] = default, "the constraint"
-        self._restricted = {name: self._left(self._opened[name], names[name]) for name in names}
+        self._restricted = {
+            name: self._left(self._opened[name], names[name])
+            for name in names
+            if not self._quotes(self._opened[name])
+        }
         kept = ConstraintCache(sources.limits.count, sources.limits.size)
         self._source_options = sources.options
         self._sources = SourceCache(vocabulary, kept)
@@ -111,6 +114,7 @@ class ConstraintResolver:
         self._unfit: Recent[UsageError] = Recent(_ADAPTED)
         self._begun: Recent[BegunConstraint] = Recent(_ADAPTED)
         self._pieces: Recent[Constraint] = Recent(_KEPT_DOCUMENTS)
+        self._documents: Recent[DocumentPieces] = Recent(_KEPT_DOCUMENTS)
         self._tokens: SortedTokens | None = None
         self._thinking: ModelThinking | None = None
         if held.thinking is not None:
@@ -118,16 +122,21 @@ class ConstraintResolver:
         if held.tools is not None:
             self._calls.put(held.tools, held.tools.of(model))
 
-    def _made(
-        self, held: ConstraintSpecification, bind: Bind, vocabulary: Vocabulary, given: Any
-    ) -> Constraint:
-        """Return the constraint of an artifact that was read, of a source, or as it was given."""
+    def _bound(
+        self, bind: Bind, given: Mapping[str, Any], vocabulary: Vocabulary
+    ) -> dict[str, Constraint]:
+        """Return constraints by name, with the sets that they hold.
+
+        Each is of an artifact that was read, of a source, or as it was given.
+        """
         from cdec.core.artifacts.read import ArtifactFile
         from cdec.core.constraint_source import made_for
 
-        is_file = isinstance(given, ArtifactFile)
-        made = bind(given, vocabulary) if is_file else made_for(given, vocabulary)
-        return self._with_sets(made, held)
+        def made(one: Any) -> Constraint:
+            is_file = isinstance(one, ArtifactFile)
+            return bind(one, vocabulary) if is_file else made_for(one, vocabulary)
+
+        return {name: self._with_sets(made(one)) for name, one in given.items()}
 
     def __enter__(self) -> ConstraintResolver:
         return self
@@ -205,11 +214,10 @@ class ConstraintResolver:
             prompt = self._with_thinking(prompt, record)
         calls = self.calls_of(record)
         document = self._document(record) if calls is None else None
-        brought: Mapping[str, object] = record.sources if calls is None else {"tools": calls}
-        brought = brought if document is None else {"document": document}
-        own = (record.constraint, record.candidates, tuple(brought.items()))
-        asked = (*own, record.narrowed, record.deny)
-        constraint = self._without_denied(record, self._asked(record, calls, document), asked)
+        constraint = self._asked(record, calls, document)
+        # Records that ask for the same share a constraint.
+        asked = (constraint, record.deny)
+        constraint = self._without_denied(record, constraint, asked)
         if self._held.lookahead is not None:
             inner, look = _some(constraint, "lookahead"), self._held.lookahead
             constraint = self._adapted.get((asked, b""), lambda: inner.with_lookahead(look))
@@ -337,8 +345,11 @@ class ConstraintResolver:
         if calls is not None:
             return self._own(("tools", calls), self._compiled_calls, "the tools")
         for field, text in record.sources.items():
-            source = (text, self._source_options[field], record.narrowed)
-            return self._own(source, self._compiled, f"the record's {field}")
+            options, name = self._source_options[field], f"the record's {field}"
+            compiled = self._sources.of(text, options)
+            if self._quotes(compiled):
+                return self._quoting(self._whole(compiled), record, name)
+            return self._own((text, options, record.narrowed), self._compiled, name)
         if document is not None:
             return self._pieces_of(document)
         constraint = self._named(record.constraint)
@@ -353,6 +364,8 @@ class ConstraintResolver:
                 )
             return self._recent.get(None, self._others_alone) if self._restriction else None
         name, texts = record.constraint or DEFAULT, record.candidates
+        if texts is None and self._quotes(constraint):
+            return self._quoting(constraint, record, name)
         if record.narrowed:
             narrowed = record.narrowed
             return self._recent.get(
@@ -371,16 +384,34 @@ class ConstraintResolver:
         spans = self._held.spans
         if spans is None or record.brings_constraint or record.constraint is not None:
             return None
-        document = (record.input or {}).get(spans.name)
-        if isinstance(document, str):
-            return document
-        is_there = record.input is not None and spans.name in record.input
-        what = "holds no text in its field" if is_there else "has no field"
-        raise FieldError(
-            f"the record {what} {spans.name!r}, of which its texts are pieces",
-            hint="give it the document's text, or a constraint of its own",
-            field=spans.name,
-        )
+        return spans.of(record.input or {})
+
+    def _quotes(self, constraint: Constraint) -> dict[str, SpanField]:
+        """Return the sets within a constraint that are pieces of a record's documents."""
+        from cdec.core.sets.quotes import quoted_fields
+
+        return quoted_fields(constraint, self._held.quotes)
+
+    def _quoting(self, constraint: Constraint, record: PromptRecord, name: str) -> Constraint:
+        """Return what is left of a constraint, with the pieces of a record's documents within it.
+
+        Raises:
+            FieldError: A field is not there, or holds no text.
+            CdecError: A document has no such piece, or is no text that can be sorted.
+        """
+        from cdec.core.sets.quotes import DocumentPieces
+
+        quotes = self._quotes(constraint).items()
+        documents = tuple((held, of, of.of(record.input or {})) for held, of in quotes)
+
+        def made() -> Constraint:
+            pieces = {
+                held: self._documents.get((of, text), partial(DocumentPieces, text, of))
+                for held, of, text in documents
+            }
+            return self._left(constraint.with_sets(pieces).narrowed(record.narrowed), name)
+
+        return self._pieces.get((constraint, record.narrowed, documents), made)
 
     def _pieces_of(self, document: str) -> Constraint:
         """Return the constraint of a document's pieces."""
@@ -422,21 +453,27 @@ class ConstraintResolver:
         if not compiled.set_names:
             # Records that ask for the same share a constraint.
             return compiled.narrowed(narrowed) if narrowed else compiled
-        whole = self._recent.get(compiled, lambda: self._with_sets(compiled, self._held))
+        whole = self._whole(compiled)
         return self._recent.get(("sets", source), lambda: whole.narrowed(narrowed))
 
-    def _with_sets(self, constraint: Constraint, held: ConstraintSpecification) -> Constraint:
-        """Return a constraint with the run's sets that it holds within it.
+    def _whole(self, compiled: Constraint) -> Constraint:
+        """Return a compiled constraint with the run's sets."""
+        return self._recent.get(compiled, lambda: self._with_sets(compiled))
+
+    def _with_sets(self, constraint: Constraint) -> Constraint:
+        """Return a constraint with the run's sets that it holds within it; quotes are a record's.
 
         Raises:
             SetMissingError: The run gives no set of a name.
         """
-        from cdec.core.sets.spelled import holding, spelled
+        from cdec.core.sets.spelled import spelled
+        from cdec.core.sets.within import holding
 
+        sets = self._held.sets
         for name in constraint.set_names:
-            if name in held.sets and name not in self._spelled:
-                self._spelled[name] = spelled(held.sets[name])
-        return holding(constraint, self._spelled)
+            if name in sets and name not in self._spelled:
+                self._spelled[name] = spelled(sets[name])
+        return holding(constraint, self._spelled, self._quotes(constraint))
 
     def _own(self, asked: _Asked, make: Callable[[_Asked], Constraint], name: str) -> Constraint:
         """Return what is left of a constraint that a record brings."""
@@ -542,11 +579,29 @@ def _require_sense(held: ConstraintSpecification, model: LanguageModel, masks: b
             "`spans` and an artifact each say what texts are held to",
             hint="give one of them; a further artifact that all texts satisfy is `conjoined`",
         )
+    twice = sorted(held.sets.keys() & held.quotes.keys())
+    if twice:
+        raise UsageError(
+            f"`sets` and `quotes` both say what {twice[0]!r} is",
+            hint="give one of them",
+        )
     if held.fit and not masks:
         raise UsageError(
             "`fit` means nothing to a method without masks, which holds texts to nothing",
             hint="leave it out",
         )
+
+
+def _require_no_quotes(
+    quotes: Callable[[Constraint], Mapping[str, SpanField]], others: Mapping[str, Constraint]
+) -> None:
+    """Refuse quotes in what all texts satisfy as well, which is opened once for all records."""
+    for words, constraint in others.items():
+        if quotes(constraint):
+            raise UsageError(
+                f"{words} holds pieces of a record's document, and it is one for all records",
+                hint="give it as the artifact, or to records by `constraint`",
+            )
 
 
 def _some(constraint: Constraint | None, parameter: str) -> Constraint:

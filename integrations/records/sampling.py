@@ -17,7 +17,7 @@ from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_records
 from cdec.integrations.records.drawing import SampleTasks, Trace
 from cdec.integrations.records.faults import error_object
 from cdec.integrations.records.resolver import ConstraintResolver
-from cdec.integrations.records.settings import Execution, RunSettings
+from cdec.integrations.records.settings import ConstraintSpecification, Execution, RunSettings
 from cdec.integrations.records.tasks import at_temperatures, batches, work_off
 from cdec.samplers.greedy import greedily
 from cdec.samplers.options import COUNTS, LOOKUP
@@ -99,7 +99,7 @@ class RecordSampler:
         self.batch_size = execution.batch_size or (1 if declared.streams else BATCH_SIZE)
         self.fields = drawing.fields
         self._others = OtherFields(
-            frozenset() if self.reward is None else self.reward.reads,
+            _read(self.reward, held),
             passed_on=drawing.fields is None or "input" in drawing.fields,
             strict_fields=execution.strict_fields,
         )
@@ -291,3 +291,9 @@ def _draft(name: str, model: LanguageModel, load: Mapping[str, Any]) -> Language
     draft = load_model(name, device=str(model.device), **load)
     require_draft(model, draft)
     return draft
+
+
+def _read(reward: Reward | None, held: ConstraintSpecification) -> frozenset[str] | None:
+    """Return the fields of records that a reward or the constraint reads; None for any."""
+    read: frozenset[str] | None = frozenset() if reward is None else reward.reads
+    return None if read is None else read | held.document_fields

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from cdec.core.files.remote import FilePath
     from cdec.core.models.language_model import LanguageModel
     from cdec.core.run_clock import RunClock
-    from cdec.core.sets.spans import SpanOptions
+    from cdec.core.sets.quotes import SpanField
     from cdec.data.prompts.record import PromptRecord
     from cdec.data.prompts.templates import PromptTemplate
     from cdec.integrations.records.sources import RecordSources
@@ -57,18 +58,6 @@ class Drawing:
     fields: Sequence[str] | None = None
 
 
-@dataclass(frozen=True)
-class SpanField:
-    """Texts that are pieces, verbatim, of what a field of their record holds.
-
-    Attributes:
-        name: Of the field. options: Which pieces.
-    """
-
-    name: str
-    options: SpanOptions
-
-
 @dataclass(frozen=True, kw_only=True)
 class ConstraintSpecification:
     """Constraint of all records of a run; its artifacts are places until they are ``read``.
@@ -96,6 +85,7 @@ class ConstraintSpecification:
             tells.
         spans: What texts of records without a constraint of their own are pieces of; None for
             nothing.
+        quotes: Names of sets within constraints that are pieces of records' documents, and of what.
         sources: How the grammars, regexes and schemas of records are compiled; None: the defaults.
     """
 
@@ -114,6 +104,7 @@ class ConstraintSpecification:
     tools: ToolCalls | None = None
     tool_style: str | None = None
     spans: SpanField | None = None
+    quotes: Mapping[str, SpanField] = field(default_factory=dict)
     sources: RecordSources | None = None
 
     @classmethod
@@ -162,6 +153,16 @@ class ConstraintSpecification:
             for name, given in self.sets.items()
         }
         return replace(self, named=files(self.named), others=files(self.others), sets=sets)
+
+    @property
+    def document_fields(self) -> frozenset[str]:
+        """Fields of records that hold documents; those of its artifacts too where they are read."""
+        from cdec.core.artifacts.read import ArtifactFile
+
+        named = {of.name for of in self.quotes.values()}
+        named |= set() if self.spans is None else {self.spans.name}
+        read = (place for place in self.named.values() if isinstance(place, ArtifactFile))
+        return frozenset(named.union(*(fields_of_spans(file.metadata) for file in read)))
 
     @property
     def has_artifacts(self) -> bool:
@@ -218,6 +219,12 @@ class Execution:
     strict: bool = False
     has_one_record: bool = False
     clock: RunClock | None = None
+
+
+def fields_of_spans(metadata: Mapping[str, str]) -> set[str]:
+    """Return the fields of records whose pieces texts of an artifact hold, by its metadata."""
+    entries = json.loads(metadata.get("cdec.sets", "[]"))
+    return {str(entry.get("field")) for entry in entries if isinstance(entry, dict)}
 
 
 _RENAMED = {"artifact", "constraint", "conjoined", "deny"}

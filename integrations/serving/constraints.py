@@ -21,7 +21,8 @@ from cdec.core.constraint import candidates_of
 from cdec.core.errors import CdecError
 from cdec.core.files.cache import CacheFolder
 from cdec.core.recent import Recent
-from cdec.core.sets.spelled import holding, spelled
+from cdec.core.sets.spelled import spelled
+from cdec.core.sets.within import holding
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.serving.settings import ConstraintRequest, ServingSettings
 

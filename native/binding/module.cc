@@ -330,6 +330,7 @@ static PyMethodDef table[] = {
     ROW(json_tokens_content, "characters:t rows:r,w"),
     MAKE(schema_engine_make, "schema whole crossing endings behind tokens end_ids:e budget most"),
     ROW(schema_engine_add_set, "engine trie"),
+    ROW(schema_engine_add_document, "engine spans"),
     ROW(schema_engine_start, "engine"),
     ROW(schema_engine_advance, "engine states:n token_ids:n out:n"),
     ROW(schema_engine_check, "engine states:n token_ids:n,m out:n,m"),
@@ -346,6 +347,7 @@ static PyMethodDef table[] = {
     // grammars: the engine
     MAKE(grammar_engine_make, "grammar settings tree_state:e loop_state:h end_ids:k"),
     ROW(grammar_engine_add_set, "engine terminal trie tokens"),
+    ROW(grammar_engine_add_document, "engine terminal spans tokens"),
     ROW(grammar_engine_drop, "engine"),
     ROW(grammar_engine_statistics, "engine out:s"),
     ROW(grammar_engine_steps, "engine states:n lr_states:n most_edges out:n first"),

@@ -54,7 +54,7 @@ class Recogniser {
       if (at < 0) continue;
       if (grammar_.is_place(at)) {
         const auto place = static_cast<int32_t>(at);
-        if (grammar_.sets.has_bytes(place)) add({place, from.stack, from.ended});
+        if (grammar_.sets.bytes(place).any()) add({place, from.stack, from.ended});
         if (!grammar_.sets.is_member(place)) continue;
         const int32_t terminal = grammar_.set_terminals[grammar_.sets.set(place)];
         const Stack stack = shift(from.stack, terminal);

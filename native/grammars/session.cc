@@ -161,6 +161,23 @@ int64_t cdec_grammar_session::speculation_key(int64_t state) const {
   return key & INT64_MAX;
 }
 
+namespace {
+
+template <class Listed>
+int64_t add_members(cdec_grammar_engine *engine, int64_t terminal, const Listed &members,
+                    const cdec_token_trie *tokens) {
+  const std::lock_guard lock(engine->mutex);
+  return guarded([&]() -> int64_t {
+    engine->grammar.sets.add(members);
+    engine->grammar.set_terminals.push_back(static_cast<int32_t>(terminal));
+    engine->tokens = *tokens;
+    engine->drop();
+    return 0;
+  });
+}
+
+}  // namespace
+
 extern "C" {
 
 cdec_grammar_engine *cdec_grammar_engine_make(const cdec_grammar *grammar,
@@ -174,14 +191,12 @@ void cdec_grammar_engine_free(cdec_grammar_engine *engine) { delete engine; }
 
 int64_t cdec_grammar_engine_add_set(cdec_grammar_engine *engine, int64_t terminal,
                                     const cdec_trie *trie, const cdec_token_trie *tokens) {
-  const std::lock_guard lock(engine->mutex);
-  return guarded([&]() -> int64_t {
-    engine->grammar.sets.add(*trie);
-    engine->grammar.set_terminals.push_back(static_cast<int32_t>(terminal));
-    engine->tokens = *tokens;
-    engine->drop();
-    return 0;
-  });
+  return add_members(engine, terminal, *trie, tokens);
+}
+
+int64_t cdec_grammar_engine_add_document(cdec_grammar_engine *engine, int64_t terminal,
+                                         const cdec_spans *spans, const cdec_token_trie *tokens) {
+  return add_members(engine, terminal, *spans, tokens);
 }
 
 int64_t cdec_grammar_set_of(cdec_grammar_session *session, int64_t at) {

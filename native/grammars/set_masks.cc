@@ -28,7 +28,7 @@ int64_t SetMasks::of_place(const Configuration &configuration) {
     const Trial trial(stacks_, work_, parser_.paused);
     rests_.clear();
     const MemberSets &sets = grammar_.sets;
-    const Walk walk{sets.set(configuration.at), sets.state(configuration.at), 0, nodes()};
+    const Walk walk{sets.set(configuration.at), sets.cursor(configuration.at), 0, nodes()};
     add_members(row, walk, configuration);
   }
   const int64_t mask = masks_.store.keep(row);
@@ -56,7 +56,7 @@ int64_t SetMasks::of_beginnings(const Configuration &configuration) {
       const std::vector<Configuration> reached = rests_[rest].configurations;
       for (const Configuration &begun : reached) {
         if (!grammar_.is_place(begun.at) || !grammar_.sets.is_root(begun.at)) continue;
-        const Walk walk{grammar_.sets.set(begun.at), grammar_.sets.state(begun.at), place.node + 1,
+        const Walk walk{grammar_.sets.set(begun.at), grammar_.sets.cursor(begun.at), place.node + 1,
                         tokens_.skip[place.node]};
         add_members(row, walk, begun);
       }
@@ -89,7 +89,7 @@ void SetMasks::add_members(MaskStore::Row &row, const Walk &walk, const Configur
 
 // What a walk finds, kept: it depends on no stack.
 const SetMasks::Walked &SetMasks::walked(const Walk &walk) {
-  const int64_t key = pack(grammar_.sets.place_of(walk.set, walk.state), walk.first);
+  const int64_t key = pack(grammar_.sets.place_of(walk.set, walk.cursor), walk.first);
   const int64_t known = walk_index_.find(key);
   if (known != Table::kAbsent) return walked_[known];
   std::pmr::memory_resource *memory = walked_.get_allocator().resource();
@@ -102,14 +102,13 @@ const SetMasks::Walked &SetMasks::walked(const Walk &walk) {
 
 void SetMasks::walk_nodes(const Walk &walk, Walked &found) {
   if (walk.first >= walk.stop) return;
-  const cdec_trie &trie = grammar_.sets.trie_of(walk.set);
+  const MemberSource &members = grammar_.sets.members(walk.set);
   const int32_t base = tokens_.depth[walk.first] - 1;
-  depths_.assign(1, walk.state);
+  depths_.assign(1, walk.cursor);
   for (int32_t node = walk.first; node < walk.stop;) {
     const auto depth = static_cast<size_t>(tokens_.depth[node] - base);
-    const int64_t after =
-        MemberSets::after_byte(trie, depths_[depth - 1], tokens_.node_byte[node]);
-    if (after < 0) {
+    const Cursor after = members.after(depths_[depth - 1], tokens_.node_byte[node]);
+    if (after.is_dead()) {
       node = tokens_.skip[node];
       continue;
     }
@@ -117,7 +116,7 @@ void SetMasks::walk_nodes(const Walk &walk, Walked &found) {
     depths_[depth] = after;
     for (int32_t i = tokens_.token_offsets[node]; i < tokens_.token_offsets[node + 1]; ++i)
       found.tokens.push_back(tokens_.token_ids[i]);
-    if (tokens_.skip[node] > node + 1 && MemberSets::ends(trie, after)) found.ends.push_back(node);
+    if (tokens_.skip[node] > node + 1 && members.is_member(after)) found.ends.push_back(node);
     ++node;
   }
   work_.spend((static_cast<int64_t>(found.tokens.size()) >> 4) + 1);
@@ -136,9 +135,9 @@ const std::vector<SetMasks::Place> &SetMasks::places_of(int64_t at) {
 
 // Walks the vocabulary's trie by the scanner alone, whatever the parser says.
 void SetMasks::find_places(int64_t at, std::vector<Place> &found) {
-  std::array<bool, 256> begins{};
+  ByteSet begins;
   for (int64_t set = 0; set < grammar_.sets.size(); ++set)
-    grammar_.sets.each_byte(grammar_.sets.start(set), [&](int32_t byte) { begins[byte] = true; });
+    begins |= grammar_.sets.bytes(grammar_.sets.start(set));
   std::vector<std::vector<int32_t>> states(1, {static_cast<int32_t>(at)});
   std::vector<uint8_t> text;
   for (int32_t node = 0; node < nodes();) {

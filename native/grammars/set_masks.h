@@ -1,8 +1,8 @@
 // Masks of configurations where members of sets are terminals.
 //
 // What a grammar without sets allows is the automaton's mask. Beside it stand the tokens in which a
-// member goes on, and those in which one begins behind other terminals: the vocabulary's trie and that
-// of a set are walked together, and what stands behind a member is stepped. What a walk finds, and
+// member goes on, and those in which one begins behind other terminals: the vocabulary's trie and
+// members of a set are walked together, and what stands behind a member is stepped. What a walk finds, and
 // where in the vocabulary a terminal can end that a member may follow, is kept; only what depends on a
 // stack is done again.
 #pragma once
@@ -37,7 +37,7 @@ class SetMasks {
   // Tokens of the vocabulary's nodes from one on, up to another, within members of a set.
   struct Walk {
     int32_t set;
-    int64_t state;  // of the set's trie, before these nodes' bytes
+    Cursor cursor;  // before these nodes' bytes
     int32_t first, stop;
   };
   // What a walk finds: tokens within members, and nodes with more below at which one ends.
@@ -93,7 +93,7 @@ class SetMasks {
   Table place_index_;  // scanner state -> places
   std::vector<std::vector<Place>> places_;
   std::vector<int8_t> followed_;  // by terminal
-  std::vector<int64_t> depths_;   // of the walk under way: states of the set's trie by depth
+  std::vector<Cursor> depths_;    // of the walk under way, by depth
   std::vector<Rest> rests_;       // of the row under way
 };
 

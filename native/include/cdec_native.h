@@ -694,6 +694,10 @@ CDEC_API void cdec_grammar_engine_free(cdec_grammar_engine *engine);
  * both read must live as long as the engine. */
 CDEC_API int64_t cdec_grammar_engine_add_set(cdec_grammar_engine *engine, int64_t terminal,
                                              const cdec_trie *trie, const cdec_token_trie *tokens);
+/* The same of the pieces of a document. */
+CDEC_API int64_t cdec_grammar_engine_add_document(cdec_grammar_engine *engine, int64_t terminal,
+                                                  const cdec_spans *spans,
+                                                  const cdec_token_trie *tokens);
 /* Forget all masks and memos. */
 CDEC_API int64_t cdec_grammar_engine_drop(cdec_grammar_engine *engine);
 #define CDEC_GRAMMAR_STATISTICS 14
@@ -867,6 +871,9 @@ CDEC_API void cdec_schema_engine_free(cdec_schema_engine *engine);
  * that of alternatives whose `string_start` is -1 - i. Its tokens are bytes; what it reads must live
  * as long as the engine. */
 CDEC_API int64_t cdec_schema_engine_add_set(cdec_schema_engine *engine, const cdec_trie *trie);
+/* The same of the pieces of a document. */
+CDEC_API int64_t cdec_schema_engine_add_document(cdec_schema_engine *engine,
+                                                 const cdec_spans *spans);
 /* Return the state before the first byte. */
 CDEC_API int64_t cdec_schema_engine_start(cdec_schema_engine *engine);
 /* Write the states after `token_ids` [n]; O(1) each where it was done before. */

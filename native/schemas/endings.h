@@ -6,7 +6,6 @@
 // with how few the text may end.
 #pragma once
 
-#include <bitset>
 #include <unordered_map>
 
 #include "spelling.h"
@@ -301,13 +300,10 @@ class Endings {
   // The first byte with which a member of a set goes on: that is content as it is, or escaped.
   // Where members must differ, some bytes may lead to none that is left.
   int32_t member_byte(int32_t state) {
-    std::bitset<256> bytes;
-    for (const Item& item : followed(states_[state].frame))
-      p.sets.each_byte(item.place, [&](int32_t byte) {
-        if (byte >= 0x20 && byte != '"' && byte != '\\') bytes.set(byte);
-      });
-    for (int32_t byte = 0; byte < 256; ++byte)
-      if (bytes[byte] && states_.step(state, byte) >= 0) return byte;
+    ByteSet bytes;
+    for (const Item& item : followed(states_[state].frame)) bytes |= p.sets.bytes(item.place);
+    for (int32_t byte = 0x20; byte < 256; ++byte)
+      if (bytes[byte] && byte != '"' && byte != '\\' && states_.step(state, byte) >= 0) return byte;
     return '\\';
   }
 

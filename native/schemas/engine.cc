@@ -182,6 +182,13 @@ int64_t cdec_schema_engine_add_set(cdec_schema_engine* engine, const cdec_trie* 
   });
 }
 
+int64_t cdec_schema_engine_add_document(cdec_schema_engine* engine, const cdec_spans* spans) {
+  return locked(engine, [&](cdec_schema_engine& e) -> int64_t {
+    e.program.sets.add(*spans);
+    return 0;
+  });
+}
+
 int64_t cdec_schema_engine_start(cdec_schema_engine* engine) {
   return locked(engine, [](cdec_schema_engine& e) -> int64_t { return e.states.start(); });
 }

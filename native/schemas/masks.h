@@ -266,7 +266,7 @@ class Masks {
     if (at.phase != Phase::kString) return most;
     for (const Item& item : at.items)
       most = std::max(most, p.sets.is_place(item.place)
-                                ? kEscaped * p.sets.longest(item.place)
+                                ? kEscaped * p.sets.most_to_an_end(item.place)
                                 : p.string_min[item.part] - int64_t{item.content});
     return most;
   }

@@ -80,7 +80,12 @@ struct Program : cdec_schema {
   // Visits ranges of bytes that lead on from a state, ascending.
   template <class Visit>
   void each_edge(int32_t state, Visit&& visit) const {
-    if (sets.is_place(state)) return sets.each_byte(state, [&](int32_t byte) { visit(byte, byte); });
+    if (sets.is_place(state)) {
+      const ByteSet bytes = sets.bytes(state);
+      for (int32_t byte = 0; byte < 256; ++byte)
+        if (bytes[byte]) visit(byte, byte);
+      return;
+    }
     for (const int64_t edge : range(state_edges, state)) visit(edge_low[edge], edge_high[edge]);
   }
 

@@ -1,7 +1,7 @@
-// Tokens that go on within members of sets: the vocabulary's trie and those of the sets, together.
+// Tokens that go on within members of sets: the vocabulary's trie and the members, together.
 //
 // States of the engine are made only where a token leaves a member, by a quote, or begins an escape:
-// the many nodes between are pairs of a token's node and places of tries, and nothing is kept of them.
+// the many nodes between are pairs of a token's node and places in sets, and nothing is kept of them.
 #pragma once
 
 #include "states.h"
@@ -37,33 +37,23 @@ class SetTokens {
     parent_ = at.parent;
     lexical_ = states_[state].lexical;
     width_ = items_.size();
-    tries_.clear();
-    places_.resize(rows_ * width_);
+    members_.clear();
+    cursors_.resize(rows_ * width_);
+    ByteSet next;
     for (size_t i = 0; i < width_; ++i) {
-      tries_.push_back(&p.sets.trie(items_[i].place));
-      places_[i] = p.sets.state(items_[i].place);
+      const int32_t place = items_[i].place;
+      members_.push_back(&p.sets.members(p.sets.set(place)));
+      cursors_[i] = p.sets.cursor(place);
+      next |= p.sets.bytes(place);
     }
-    for (const int32_t byte : next_bytes())
-      if (roots_[byte] >= 0) walk_node(roots_[byte], whole_.skip[roots_[byte]], found, leave);
+    for (int32_t byte = 0x20; byte < 256; ++byte)
+      if (next[byte] && roots_[byte] >= 0 && byte != '"' && byte != '\\')
+        walk_node(roots_[byte], whole_.skip[roots_[byte]], found, leave);
     if (roots_['"'] >= 0 && is_member(0)) leave(roots_['"'], state);
     if (roots_['\\'] >= 0) leave(roots_['\\'], state);
   }
 
  private:
-  // The next bytes of members that are content as they are.
-  const std::vector<uint8_t>& next_bytes() {
-    bytes_.clear();
-    for (const Item& item : items_)
-      p.sets.each_byte(item.place, [&](int32_t byte) {
-        if (byte >= 0x20 && byte != '"' && byte != '\\') bytes_.push_back(byte);
-      });
-    if (width_ > 1) {
-      std::ranges::sort(bytes_);
-      bytes_.erase(std::unique(bytes_.begin(), bytes_.end()), bytes_.end());
-    }
-    return bytes_;
-  }
-
   template <class Leave>
   void walk_node(int32_t first, int32_t stop, std::vector<int32_t>& found, Leave& leave) {
     for (int32_t node = first; node < stop;) {
@@ -82,19 +72,19 @@ class SetTokens {
 
   bool step(int32_t depth, int32_t byte) {
     bool leads_on = false;
-    const int64_t *before = &places_[(depth - 1) * width_];
-    int64_t *after = &places_[depth * width_];
+    const Cursor *before = &cursors_[(depth - 1) * width_];
+    Cursor *after = &cursors_[depth * width_];
     for (size_t i = 0; i < width_; ++i) {
-      after[i] = before[i] < 0 ? CDEC_DEAD : MemberSets::after_byte(*tries_[i], before[i], byte);
-      leads_on |= after[i] >= 0;
+      after[i] = before[i].is_dead() ? Cursor{} : members_[i]->after(before[i], byte);
+      leads_on |= !after[i].is_dead();
     }
     return leads_on;
   }
 
   bool is_member(int32_t depth) const {
     for (size_t i = 0; i < width_; ++i) {
-      const int64_t at = places_[depth * width_ + i];
-      if (at >= 0 && MemberSets::ends(*tries_[i], at)) return true;
+      const Cursor& at = cursors_[depth * width_ + i];
+      if (!at.is_dead() && members_[i]->is_member(at)) return true;
     }
     return false;
   }
@@ -103,8 +93,8 @@ class SetTokens {
   int32_t state_at(int32_t depth) {
     states_.begin_frame(Phase::kString, parent_);
     for (size_t i = 0; i < width_; ++i) {
-      const int64_t at = places_[depth * width_ + i];
-      if (at < 0) continue;
+      const Cursor& at = cursors_[depth * width_ + i];
+      if (at.is_dead()) continue;
       Item item = items_[i];
       item.place = p.sets.place_of(p.sets.set(item.place), at);
       states_.add(item);
@@ -117,11 +107,10 @@ class SetTokens {
   const cdec_token_trie& whole_;
   std::vector<int32_t> roots_;  // the vocabulary's node of each first byte, -1 for none
   size_t rows_ = 0, width_ = 0;
-  // Of the walk under way: alternatives, their tries, where they stand at each depth.
+  // Of the walk under way: alternatives, their members, where they stand at each depth.
   std::vector<Item> items_;
-  std::vector<const cdec_trie*> tries_;
-  std::vector<int64_t> places_;
-  std::vector<uint8_t> bytes_;
+  std::vector<const MemberSource*> members_;
+  std::vector<Cursor> cursors_;
   int32_t parent_ = -1;
   LexicalState lexical_;
 };

@@ -1,16 +1,19 @@
-"""Sets that stand within schemas and grammars, and members that are hard to write."""
+"""Member texts within schemas and grammars: of sets that are hard to write, and of documents."""
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from cdec.compilers import compile_token_set
 from cdec.core.artifacts.opened import open_artifact
+from cdec.core.sets.quotes import DocumentPieces, SpanField
 from cdec.core.sets.set_constraint import SetConstraint
-from cdec.core.sets.spelled import BYTES
-from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.core.sets.spans import SpanOptions
+from cdec.core.tokens.vocabulary import BYTES, Vocabulary
 
 HARD = (
     *("Paris", "Paris 2", "Par", "Zürich", "é", "\U0001f600x", "\U0001f601"),
@@ -35,3 +38,58 @@ def set_of(*texts: str, vocabulary: Vocabulary = BYTES, ids: Sequence[str] = ())
         opened = open_artifact(path, vocabulary=vocabulary, copy=True)
     assert isinstance(opened, SetConstraint)
     return opened
+
+
+WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+
+def pieces(text: str, options: SpanOptions) -> set[str]:
+    """Return all pieces that are meant, by trying every pair of places."""
+    words = [match.span() for match in WORD.finditer(text)]
+    found = set()
+    for start in range(len(text)):
+        for end in range(start + 1, len(text) + 1):
+            touched = sum(begin < end and stop > start for begin, stop in words)
+            is_whole = options.whole != "words" or (
+                any(begin == start for begin, _ in words) and any(stop == end for _, stop in words)
+            )
+            few, many = options.shortest or 0, options.longest or len(text)
+            if is_whole and few <= touched <= many:
+                found.add(text[start:end])
+    return found
+
+
+class MemberCase(NamedTuple):
+    """Member texts: what a schema says, by which name they are given, what is given, which."""
+
+    schema: dict[str, Any]
+    name: str
+    given: Any
+    texts: tuple[str, ...]
+
+
+def set_case(*texts: str) -> MemberCase:
+    """Return the members of a set."""
+    return MemberCase(
+        {"type": "string", "x-cdec-set": "cities"}, "cities", set_of(*texts), tuple(texts)
+    )
+
+
+def document_case(document: str, options: SpanOptions | None = None) -> MemberCase:
+    """Return the pieces of a document."""
+    of = SpanField("page", options or SpanOptions())
+    said = of.to_json() if options else of.name
+    texts = tuple(sorted(pieces(document, of.options)))
+    given = DocumentPieces(document, of)
+    return MemberCase({"type": "string", "x-cdec-span-of": said}, str(of), given, texts)
+
+
+CASES = {
+    "set": set_case(*HARD),
+    "document": document_case('Par a"b\\c\t\x01'),
+    "document of far characters": document_case("é\U0001f600é\U0001f601/\x7f"),
+    "whole words of a document": document_case(
+        "Zürich, Paris 2 é\n'Paris' x", SpanOptions("words", longest=3)
+    ),
+}
+"""Member texts that are hard to write, by what lists them."""

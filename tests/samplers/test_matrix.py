@@ -31,7 +31,7 @@ from cdec.samplers.base import Sampler
 from cdec.samplers.registry import METHODS, SAMPLERS
 from tests.laws.gtest import g_test
 from tests.laws.sessions import states_after
-from tests.laws.set_cases import set_of
+from tests.laws.set_cases import MemberCase, document_case, set_case
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy
 from tests.samplers import enumeration
@@ -144,16 +144,15 @@ def regex() -> Constraint:
     return regex_constraint(REGEX, VOCABULARY)
 
 
-def in_schema(*texts: str) -> Constraint:
-    """The strings of a set, within a schema."""
-    source = {"type": "string", "x-cdec-set": "texts"}
-    return schema_constraint(source, VOCABULARY).with_sets({"texts": set_of(*texts)})
+def in_schema(case: MemberCase) -> Constraint:
+    """The strings of a set or a document, within a schema."""
+    return schema_constraint(case.schema, VOCABULARY).with_sets({case.name: case.given})
 
 
-def in_grammar(*texts: str) -> Constraint:
-    """The texts of a set, within a grammar."""
+def in_grammar(case: MemberCase) -> Constraint:
+    """The texts of a set or a document, within a grammar."""
     compiled = grammar_constraint("start: TEXT\n%declare TEXT\n", VOCABULARY)
-    return compiled.with_sets({"TEXT": set_of(*texts)})
+    return compiled.with_sets({"TEXT": case.given})
 
 
 SET_ROWS = ((0,), (0, 1), (2,), (2, 1), (1, 0), (3, 3, 1))
@@ -166,8 +165,16 @@ WHOLE: Mapping[str, World] = {
         lambda: schema_constraint('{"enum": ["a", "ab", "b"]}', VOCABULARY),
         (b'"a"', b'"ab"', b'"b"'),
     ),
-    "grammar, set within": world(lambda: in_grammar("a", "ab", "abb", "b", "ba")),
-    "schema, set within": world(lambda: in_schema("a", "ab", "b"), (b'"a"', b'"ab"', b'"b"')),
+    "grammar, set within": world(lambda: in_grammar(set_case("a", "ab", "abb", "b", "ba"))),
+    "schema, set within": world(
+        lambda: in_schema(set_case("a", "ab", "b")), (b'"a"', b'"ab"', b'"b"')
+    ),
+    "grammar, quote within": world(
+        lambda: in_grammar(document_case("abb")), (b"a", b"ab", b"abb", b"b", b"bb")
+    ),
+    "schema, quote within": world(
+        lambda: in_schema(document_case("ab")), (b'"a"', b'"ab"', b'"b"')
+    ),
     "spans": world(lambda: SpanConstraint("abb", VOCABULARY), (b"a", b"ab", b"abb", b"b", b"bb")),
     "conjunction": world(
         lambda: conjoin(

@@ -23,6 +23,7 @@ from cdec.compilers.schemas.sets.shapes import (
     Block,
     Constant,
     Goals,
+    Named,
     ObjectShape,
     ValueSet,
     canonical,
@@ -30,7 +31,8 @@ from cdec.compilers.schemas.sets.shapes import (
 )
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import RegexUnsupportedError
-from cdec.core.schemas.own_keywords import NOTE, NUMBERS, SET, UNENFORCED
+from cdec.core.schemas.own_keywords import NOTE, NUMBERS, SET, SPAN, UNENFORCED
+from cdec.core.sets.quotes import SpanField
 
 _WORD = {None: "null", True: "true", False: "false"}
 _ARRAYS = ValueSet(arrays=ANYTHING.arrays)
@@ -270,14 +272,18 @@ def _formatted(expansion: Expansion, schema: Schema, value: Any) -> Strings | No
     return found
 
 
-def _of_set(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the strings of a set, and all that are no strings."""
-    return replace(ANYTHING, strings=Strings.NONE, members=frozenset({value}))
+def _of_members(named: Callable[[Any], Named], keyword: str) -> tuple[Handler, Handler]:
+    """Return the handlers of a keyword by which strings are members of what is not known here."""
 
+    def members(_: Expansion, __: Schema, value: Any) -> ValueSet:
+        """Return the members, and all values that are no strings."""
+        return replace(ANYTHING, strings=Strings.NONE, members=frozenset({named(value)}))
 
-def _not_of_set(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Refuse to return the strings that are no members: the set is not known here."""
-    return expansion.unsupported(schema, SET, "strings that are no members of a set cannot be told")
+    def others(expansion: Expansion, schema: Schema, _: Any) -> ValueSet:
+        said = "strings that are no members of a set, or no pieces of a document, cannot be told"
+        return expansion.unsupported(schema, keyword, said)
+
+    return members, others
 
 
 def _let_pass(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
@@ -336,7 +342,8 @@ HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "maxLength": _of_strings(lambda _, __, v: Strings.lengths(0, int(v))),
     "pattern": _of_strings(_matching),
     "format": _of_strings(_formatted),
-    SET: (_of_set, _not_of_set),
+    SET: _of_members(str, SET),
+    SPAN: _of_members(SpanField.from_json, SPAN),
     UNENFORCED: (_let_pass, _refuse_none),
     NOTE: (_told, _refuse_none),
 }

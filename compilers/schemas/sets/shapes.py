@@ -21,7 +21,8 @@ from cdec.compilers.regular.numbers import Numbers
 from cdec.compilers.regular.strings import Strings
 from cdec.compilers.schemas.document import Schema
 from cdec.core.schemas.errors import SchemaUnsupportedError
-from cdec.core.schemas.own_keywords import SET
+from cdec.core.schemas.own_keywords import SET, SPAN
+from cdec.core.sets.quotes import SpanField
 
 Goal: TypeAlias = tuple[int, ...]
 TRUE: Goal = ()
@@ -246,6 +247,10 @@ class ObjectShape:
         return list(found | dict.fromkeys(sorted(self.required)))
 
 
+Named: TypeAlias = str | SpanField
+"""Name of a set, or a field of records whose pieces are meant."""
+
+
 @dataclass(frozen=True, slots=True)
 class ValueSet:
     """A set of JSON values.
@@ -254,7 +259,8 @@ class ValueSet:
         words: Of ``null``, ``true`` and ``false``.
         numbers, strings: Exactly which.
         arrays, objects: Alternatives, which may overlap.
-        members: Names of sets whose members are strings of it as well.
+        members: Names of sets whose members are strings of it as well, and fields of records whose
+            pieces are.
     """
 
     words: frozenset[str] = frozenset()
@@ -262,7 +268,7 @@ class ValueSet:
     strings: Strings = Strings.NONE
     arrays: tuple[ArrayShape, ...] = ()
     objects: tuple[ObjectShape, ...] = ()
-    members: frozenset[str] = frozenset()
+    members: frozenset[Named] = frozenset()
 
     @property
     def is_nothing(self) -> bool:
@@ -288,7 +294,7 @@ SCALARS = replace(ANYTHING, arrays=(), objects=())
 def union(sets: Iterable[ValueSet]) -> ValueSet:
     """Return the values of any of the sets."""
     words: frozenset[str] = frozenset()
-    members: frozenset[str] = frozenset()
+    members: frozenset[Named] = frozenset()
     numbers, strings = Numbers.NONE, Strings.NONE
     arrays: dict[ArrayShape, None] = {}
     objects: dict[ObjectShape, None] = {}
@@ -307,7 +313,7 @@ def union(sets: Iterable[ValueSet]) -> ValueSet:
     return ValueSet(words, numbers, strings, all_arrays, all_objects, members)
 
 
-def _both_members(a: ValueSet, b: ValueSet) -> frozenset[str]:
+def _both_members(a: ValueSet, b: ValueSet) -> frozenset[Named]:
     """Return the sets whose members are strings of both.
 
     Raises:
@@ -321,12 +327,14 @@ def _both_members(a: ValueSet, b: ValueSet) -> frozenset[str]:
         if left and (other.strings is Strings.ANY or other.strings.is_everything):
             found |= left
         elif left and (other.members or not other.strings.is_empty):
+            first = min(left, key=str)
+            keyword = SET if isinstance(first, str) else SPAN
             raise SchemaUnsupportedError(
-                f"strings of the set {min(left)!r} must satisfy something else as well, and which "
-                "of its members do is not known when a schema is compiled",
-                hint=f"let {SET} stand alone, or beside `type` and alternatives without strings; "
-                "leave members out of the set itself",
-                keyword=SET,
+                f"strings of {keyword} {str(first)!r} must satisfy something else as well, and "
+                "which of them do is not known when a schema is compiled",
+                hint=f"let {keyword} stand alone, or beside `type` and alternatives without "
+                "strings; leave members out of the set itself",
+                keyword=keyword,
             )
     return found
 

@@ -22,9 +22,10 @@ from cdec.core.grammars.columns import stand_in
 from cdec.core.grammars.errors import GrammarUnsupportedError
 from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.session import DEAD, DONE
+from cdec.core.sets.spans import SpanOptions
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.sessions import assert_masks_are_steps, assert_session_laws, state_masks
-from tests.laws.set_cases import set_of
+from tests.laws.set_cases import document_case, set_case, set_of
 
 PIECES = (
     *(bytes([byte]) for byte in range(256)),
@@ -42,6 +43,8 @@ where: " WHERE " CITY "=" /[0-9]+/ | "(" CITY ")" where?
 CITIES = ("Paris", "Paris 2", "Par", "é", "x,y", "(q)", "=1")
 TOWNS = ("Rom", "Par", "a b")
 GIVEN = {"CITY": set_of(*CITIES), "TOWN": set_of(*TOWNS)}
+QUOTED = document_case("is 2é, (Par)"), document_case("Rom, a b", SpanOptions("words", longest=2))
+"""Documents whose pieces stand for members of sets."""
 
 
 def written(texts: Sequence[str]) -> str:
@@ -79,10 +82,13 @@ def assert_same_masks(left: Constraint, right: Constraint, seed: int, most: int 
     return len(seen)
 
 
-def test_masks_are_those_of_the_members_as_alternatives() -> None:
-    alternatives = f"{SQL}CITY: {written(CITIES)}\nTOWN: {written(TOWNS)}\n"
+@pytest.mark.parametrize("is_quoted", [False, True])
+def test_masks_are_those_of_the_members_as_alternatives(is_quoted: bool) -> None:
+    texts = [case.texts for case in QUOTED] if is_quoted else [CITIES, TOWNS]
+    given = {"CITY": QUOTED[0].given, "TOWN": QUOTED[1].given} if is_quoted else GIVEN
+    alternatives = f"{SQL}CITY: {written(texts[0])}\nTOWN: {written(texts[1])}\n"
     whole = grammar_constraint(alternatives, VOCABULARY, lexer="dynamic")
-    assert assert_same_masks(sql().with_sets(GIVEN), whole, 1) > 500
+    assert assert_same_masks(sql().with_sets(given), whole, 1) > 500
 
 
 BODIES = (
@@ -91,7 +97,7 @@ BODIES = (
 )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(16))
 def test_masks_of_random_grammars_are_those_of_alternatives(seed: int) -> None:
     rng = np.random.default_rng(seed)
 
@@ -102,7 +108,10 @@ def test_masks_of_random_grammars_are_those_of_alternatives(seed: int) -> None:
     def body() -> str:
         return " | ".join(rng.choice(BODIES, rng.integers(1, 4), replace=False))
 
-    own = {"S": texts(5, "ab,", 4), "T": texts(3, "ab,", 4)}
+    cases = {"S": set_case(*texts(5, "ab,", 4)), "T": set_case(*texts(3, "ab,", 4))}
+    if seed % 4 == 3:
+        cases = {"S": document_case("".join(rng.choice([*"ab,"], 5))), "T": document_case("ab")}
+    own = {name: case.texts for name, case in cases.items()}
     pieces = [text.encode() for text in sorted({*texts(25, "ab, ", 5), *"ab, "})]
     vocabulary = Vocabulary(
         [*pieces, b""], eos_token_ids=[len(pieces)], special_token_ids=[len(pieces)]
@@ -115,8 +124,27 @@ def test_masks_of_random_grammars_are_those_of_alternatives(seed: int) -> None:
         ours = grammar_constraint(f"{rules}%declare S T\n", vocabulary)
     except CdecError as error:
         pytest.skip(f"no grammar: {error.message}")
-    given = {name: set_of(*own[name]) for name in ours.set_names}
+    given = {name: cases[name].given for name in ours.set_names}
     assert_same_masks(ours.with_sets(given), whole, seed, 150)
+
+
+def test_pieces_of_documents_are_annotated_with_their_places() -> None:
+    ours = sql().with_sets({"CITY": QUOTED[0].given, "TOWN": QUOTED[1].given})
+    (verdict,) = text_verdicts(ours, ["SELECT 2é FROM a b".encode()])
+    assert verdict["valid"] and verdict["members"] == [
+        {"quote": "CITY", "start": 7, "end": 9, "text": "2é", "span": place(3, 2)},
+        {"quote": "TOWN", "start": 15, "end": 18, "text": "a b", "span": place(5, 3)},
+    ]
+    for text in ("SELECT 2é FROM a", "SELECT x FROM a b", "SELECT 2é FROM Rom, a b"):
+        assert ours.accepts(text.encode()) is (text == "SELECT 2é FROM a"), text
+    (broken,) = text_verdicts(ours, ["SELECT 2éx FROM a".encode()])
+    assert broken["reason"] == "no piece of CITY begins with '2éx'"
+    (short,) = text_verdicts(ours, [b"SELECT is FROM"])
+    assert not short["valid"] and "reason" not in short
+
+
+def place(offset: int, length: int) -> dict[str, object]:
+    return {"field": "page", "offset": offset, "length": length, "places": 1}
 
 
 def test_laws_of_sessions_and_constraints_hold() -> None:

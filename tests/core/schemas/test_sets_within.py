@@ -25,10 +25,19 @@ from cdec.core.schemas.errors import SchemaUnsupportedError
 from cdec.core.schemas.program_checks import check_schema_shape
 from cdec.core.schemas.schema_constraint import SchemaConstraint
 from cdec.core.session import DEAD, DONE
-from cdec.core.sets.spelled import BYTES, SpelledSet
-from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.core.sets.spans import SpanOptions
+from cdec.core.sets.spelled import SpelledSet
+from cdec.core.tokens.vocabulary import BYTES, Vocabulary
 from tests.laws.sessions import assert_masks_are_steps, assert_session_laws, state_masks
-from tests.laws.set_cases import BRIDGES, HARD, set_of
+from tests.laws.set_cases import (
+    BRIDGES,
+    CASES,
+    HARD,
+    MemberCase,
+    document_case,
+    set_case,
+    set_of,
+)
 from tests.laws.worlds import toy_set
 
 PIECES = (*(bytes([byte]) for byte in range(256)), *BRIDGES, b"")
@@ -79,33 +88,54 @@ def assert_same_masks(left: Constraint, right: Constraint, rng: np.random.Genera
 
 @pytest.mark.parametrize("escapes", ["usual", "any"])
 @pytest.mark.parametrize("around", [in_object, in_array, lambda city: city])
-def test_masks_are_those_of_the_members_as_an_enum(around: Any, escapes: Any) -> None:
-    ours = compiled(around(CITY), escapes=escapes).with_sets({"cities": set_of(*HARD)})
-    enum = compiled(around({"enum": list(HARD)}), escapes=escapes)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_masks_are_those_of_the_members_as_an_enum(
+    case: MemberCase, around: Any, escapes: Any
+) -> None:
+    ours = compiled(around(case.schema), escapes=escapes).with_sets({case.name: case.given})
+    enum = compiled(around({"enum": list(case.texts)}), escapes=escapes)
     assert assert_same_masks(ours, enum, np.random.default_rng(1)) > 50
+
+
+FEW = {
+    "set": set_case("Par", "Paris", "Paris 2", "é", 'a"'),
+    "document": document_case('éa"'),
+    "words of a document": document_case("Par, Par é: Par", SpanOptions("words", longest=2)),
+}
 
 
 @pytest.mark.parametrize("bounds", [{}, {"minItems": 3}, {"maxItems": 2}])
 @pytest.mark.parametrize("others", [[], [{"type": "null"}, {"const": 7}]])
-def test_members_that_must_differ_are_those_of_an_enum(bounds: Any, others: Any) -> None:
-    members = ["Par", "Paris", "Paris 2", "é", 'a"']
+@pytest.mark.parametrize("case", FEW.values(), ids=FEW)
+def test_members_that_must_differ_are_those_of_an_enum(
+    case: MemberCase, bounds: Any, others: Any
+) -> None:
+    members = list(case.texts)
 
     def array(city: Any) -> Any:
         items = {"anyOf": [city, *others]} if others else city
         return {"type": "array", "items": items, "uniqueItems": True, **bounds}
 
-    ours = compiled(array(CITY)).with_sets({"cities": set_of(*members)})
+    ours = compiled(array(case.schema)).with_sets({case.name: case.given})
     enum = compiled(array({"enum": members}))
     assert assert_same_masks(ours, enum, np.random.default_rng(9)) > 50
     members_of = [list(json.dumps(members[:3]).encode())] if bounds != {"maxItems": 2} else []
     assert_session_laws(ours, members_of, np.random.default_rng(3), walks=6, max_states=60)
-    few = [NarrowedSet("cities", ("é", "Par"))]
-    if bounds == {"minItems": 3} and not others:
+
+
+@pytest.mark.parametrize("least", [0, 3])
+def test_members_that_must_differ_are_as_many_as_records_leave(least: int) -> None:
+    def array(city: Any) -> Any:
+        return {"type": "array", "items": city, "uniqueItems": True, "minItems": least}
+
+    ours = compiled(array(CITY)).with_sets({"cities": set_of(*HARD)})
+    few = ours.narrowed([NarrowedSet("cities", ("é", "Par"))])
+    if least > 2:
         with pytest.raises(UsageError, match="leaves 2"):
-            ours.narrowed(few).session()
+            few.session()
     else:
         one = compiled(array({"enum": ["Par", "é"]}))
-        assert_same_masks(ours.narrowed(few), one, np.random.default_rng(10))
+        assert_same_masks(few, one, np.random.default_rng(10))
 
 
 def test_two_sets_at_one_place_are_their_union() -> None:
@@ -116,10 +146,12 @@ def test_two_sets_at_one_place_are_their_union() -> None:
     assert assert_same_masks(ours, union, np.random.default_rng(2)) > 50
 
 
-def test_laws_of_sessions_and_constraints_hold() -> None:
-    ours = compiled(in_object(CITY)).with_sets({"cities": set_of(*HARD)})
-    texts = [json.dumps({"c": text, "d": other}) for text, other in itertools.pairwise(HARD)]
-    texts += [json.dumps({"c": text}, ensure_ascii=False) for text in HARD]
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_laws_of_sessions_and_constraints_hold(case: MemberCase) -> None:
+    ours = compiled(in_object(case.schema)).with_sets({case.name: case.given})
+    some = case.texts[:: max(1, len(case.texts) // 12)]
+    texts = [json.dumps({"c": text, "d": other}) for text, other in itertools.pairwise(some)]
+    texts += [json.dumps({"c": text}, ensure_ascii=False) for text in some]
     members = [list(text.encode()) for text in texts]
     assert_session_laws(ours, members, np.random.default_rng(3), walks=4, max_states=60)
     session = ours.session()
@@ -223,6 +255,9 @@ def test_members_that_are_no_texts_are_refused() -> None:
         {**CITY, "maxLength": 5},
         {"allOf": [CITY, {"type": "string", "x-cdec-set": "towns"}]},
         {"not": CITY},
+        {"x-cdec-span-of": "page", "pattern": "a"},
+        {"not": {"x-cdec-span-of": "page"}},
+        {"anyOf": [{"x-cdec-set": "page"}, {"x-cdec-span-of": "page"}]},
         {"type": "object", "propertyNames": CITY},
         {"type": "array", "items": {"anyOf": [CITY, {"enum": ["x"]}]}, "uniqueItems": True},
     ],
@@ -242,7 +277,13 @@ def test_compiling_depends_on_no_set() -> None:
     assert compiled(in_object(CITY)).statistics()["states"] < 20
 
 
-@pytest.mark.parametrize("names", ["[", '["a", "a"]', '[""]', "[1]", "{}"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        *("[", '["a", "a"]', '[""]', "[1]", "{}", '[{"field": ""}]', '[{"field": "a", "b": 1}]'),
+        *('["a", {"field": "a"}]', '[{"field": "a", "longest": 1.5}]', '[{"whole": "words"}]'),
+    ],
+)
 def test_damaged_names_are_refused(names: str) -> None:
     ours = compiled(in_object(CITY))
     columns = {name: np.asarray(array) for name, array in ours.arrays._asdict().items()}

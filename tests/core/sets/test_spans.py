@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 
@@ -15,6 +14,7 @@ from cdec.core.sets import spans as module
 from cdec.core.sets.spans import SpanConstraint, SpanOptions
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.sessions import assert_masks_are_steps, assert_session_laws, states_after
+from tests.laws.set_cases import pieces
 
 END = 256
 MERGES = ("the", " the", "cat", " cat", "at", " s", "é", "aa", "aaaa", ". ", "It", " sat", "日本")
@@ -28,25 +28,6 @@ DOCUMENTS = (
     "abracadabra",
     "x",
 )
-WORD = re.compile(r"\w+(?:['’-]\w+)*")
-
-
-def pieces(text: str, options: SpanOptions) -> set[str]:
-    """Return all pieces that are meant, by trying every pair of places."""
-    words = [match.span() for match in WORD.finditer(text)]
-    found = set()
-    for start in range(len(text)):
-        for end in range(start + 1, len(text) + 1):
-            touched = sum(begin < end and stop > start for begin, stop in words)
-            is_whole = options.whole != "words" or (
-                any(begin == start for begin, _ in words) and any(stop == end for _, stop in words)
-            )
-            few, many = options.shortest or 0, options.longest or len(text)
-            if is_whole and few <= touched <= many:
-                found.add(text[start:end])
-    return found
-
-
 OPTIONS = (
     SpanOptions(),
     SpanOptions("words"),
