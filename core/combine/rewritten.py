@@ -4,8 +4,9 @@ A transducer (Mohri, "Finite-state transducers in language and speech processing
 reads the symbols of a text one by one, and writes bytes of a member at some of them. A text is
 allowed where what is written of it is a member. What it has read and the constraint's state
 together are a *place*; where two readings are still possible both are followed, so states are sets
-of places. Each step of one is thought about once; a mask is a walk of all tokens along these steps,
-level by level of their trie.
+of places. Each step of one is thought about once; a mask is a walk of tokens along these steps,
+level by level of their trie, but for those that are written as they are: they stand in the
+constraint's own mask.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cdec.core.combine.markers import as_symbols
 from cdec.core.combine.wrapped import ForwardingSession, WrappedConstraint, mask_of
 from cdec.core.constraint import Constraint, Facts
 from cdec.core.device_session import on_device
-from cdec.core.mask import offsets_of
+from cdec.core.mask import mask_words, offsets_of
 from cdec.core.session import DEAD, DONE, Session, integers, require_rows
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -44,6 +45,14 @@ class Mode(ABC):
     def may_end(self) -> bool:
         """Whether all may be read."""
         return False
+
+    @property
+    def passed(self) -> frozenset[int]:
+        """Bytes that are written as they are, and behind which this mode goes on.
+
+        Law: ``step`` yields the mode and the byte for each of them.
+        """
+        return frozenset()
 
     @abstractmethod
     def step(self, symbol: str, can: Can) -> Iterable[tuple[Mode, bytes]]:
@@ -94,9 +103,11 @@ class _Levels:
         byte: uint8[N] that leads to a node. roots: Nodes of the first level.
         children: int64[N + 1]: those of node i are ``children[i]`` up to ``children[i + 1]``.
         tokens: int64[N + 1] the same of ``ids``, tokens that end at a node.
+        passed: Packed mask of the tokens that are left out, int32[words].
     """
 
-    def __init__(self, trie: TokenTrie) -> None:
+    def __init__(self, trie: TokenTrie, passed: NDArray[np.int32]) -> None:
+        self.passed = passed
         order = np.argsort(trie.depth, kind="stable")
         self.byte = trie.node_byte[order]
         counts = np.diff(trie.token_offsets)[order]
@@ -113,14 +124,26 @@ class _Levels:
         self.children = self.roots + offsets_of(children)
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary) -> _Levels:
-        """Return those of a vocabulary, made once for it while it lives."""
-        if vocabulary not in _KNOWN:
-            _KNOWN[vocabulary] = cls(TokenTrie.of(vocabulary))
-        return _KNOWN[vocabulary]
+    def of(cls, vocabulary: Vocabulary, passed: frozenset[int]) -> _Levels:
+        """Return those of a vocabulary, made once for it while it lives.
+
+        Args:
+            vocabulary: The tokens.
+            passed: Bytes; tokens of these alone are left out.
+        """
+        known = _KNOWN.setdefault(vocabulary, {})
+        if passed not in known:
+            others = np.ones(256, np.bool_)
+            others[list(passed)] = False
+            counts = offsets_of(others[vocabulary.flat_bytes])[vocabulary.byte_offsets]
+            kept = np.diff(counts) > 0
+            ids = np.flatnonzero(~kept & (vocabulary.byte_lengths > 0))
+            mask = mask_of(ids, mask_words(vocabulary.width))
+            known[passed] = cls(TokenTrie.of(vocabulary).without(kept), mask)
+        return known[passed]
 
 
-_KNOWN: WeakKeyDictionary[Vocabulary, _Levels] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Vocabulary, dict[frozenset[int], _Levels]] = WeakKeyDictionary()
 
 
 def _ranges(starts: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.int64]:
@@ -170,7 +193,10 @@ class RewrittenSession(ForwardingSession):
         """Return the packed mask of a state, int32[words]. Cost: a walk, the first time."""
         with self._lock:
             if state not in self._masks:
-                self._masks[state] = mask_of(self._allowed(state), self.words)
+                passed = frozenset.intersection(*(mode.passed for mode, _ in self._places[state]))
+                levels = _Levels.of(self._vocabulary, passed)
+                mask = mask_of(self._allowed(state, levels), self.words)
+                self._masks[state] = mask | (self._passing(state) & levels.passed)
             return self._masks[state]
 
     def own_after(self, state: int, token: int) -> int:
@@ -250,9 +276,15 @@ class RewrittenSession(ForwardingSession):
                     self._steps = np.append(self._steps, np.full_like(self._steps, _UNKNOWN), 0)
         return number
 
-    def _allowed(self, state: int) -> NDArray[np.int64]:
-        """Return the tokens that may follow, ends included."""
-        levels = _Levels.of(self._vocabulary)
+    def _passing(self, state: int) -> NDArray[np.int32]:
+        """Return the packed mask of what members may go on with, int32[words]."""
+        at = np.array([at for _, at in self._places[state]], np.int64)
+        masks = np.zeros((len(at), self.words), np.int32)
+        self._members.fill_mask(at, masks)
+        return np.asarray(np.bitwise_or.reduce(masks, axis=0), np.int32)
+
+    def _allowed(self, state: int, levels: _Levels) -> NDArray[np.int64]:
+        """Return the tokens of a trie that may follow; special ones and ends included."""
         special = [token for token in self._writing.special if self._takes(state, token)]
         found: list[NDArray[Any]] = [np.array(special, np.int64)]
         if self.own_end(state):

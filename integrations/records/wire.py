@@ -30,6 +30,8 @@ _BARE = _LETTERS | _DIGITS | frozenset("+-.")
 """Of numbers and words."""
 _SHORT = {'"': b'\\"', "\\": b"\\\\", "\n": b"\\n", "\r": b"\\r", "\t": b"\\t"}
 _WORDS = {"T": ("rue", b"true"), "F": ("alse", b"false"), "N": ("one", b"null")}
+_LETTER = frozenset(range(0x20, 0x100)) - frozenset(b"\"'\\<")
+"""Bytes that strings of every format write as they are."""
 _PLAIN = frozenset(
     {
         *("type", "properties", "required", "additionalProperties", "description", "title"),
@@ -144,6 +146,10 @@ class String(Mode):
 
     value: Value
     is_escape: bool = False
+
+    @property
+    def passed(self) -> frozenset[int]:
+        return frozenset() if self.is_escape else _LETTER
 
     def step(self, symbol: str, can: Can) -> Steps:
         if symbol > "\xff":
@@ -329,6 +335,10 @@ class Raw(Mode):
     owner: XmlNext
     tags: int = 0
 
+    @property
+    def passed(self) -> frozenset[int]:
+        return frozenset() if self.tags else _LETTER
+
     def step(self, symbol: str, can: Can) -> Steps:
         if symbol > "\xff":
             return
@@ -448,6 +458,10 @@ class PythonString(Mode):
 
     value: Value
     quote: str
+
+    @property
+    def passed(self) -> frozenset[int]:
+        return _LETTER
 
     def step(self, symbol: str, can: Can) -> Steps:
         if symbol == self.quote:

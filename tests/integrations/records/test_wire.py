@@ -298,6 +298,22 @@ def test_whatever_is_drawn_is_a_call_of_the_tools(style: Any) -> None:
     assert found > 20
 
 
+def test_bytes_that_a_mode_passes_change_nothing(style: Any) -> None:
+    """The law by which masks leave tokens of such bytes to the constraint within."""
+    seen: set[Any] = set()
+    for text, is_member in style[3].items():
+        places = {mode for mode, _ in held(style[1]).writing.in_texts().starts()}
+        for byte in text.encode() if is_member else b"":
+            places = {m for mode in places for m, _ in mode.step(chr(byte), lambda _: True)}
+            seen |= places
+    passing = [mode for mode in seen if mode.passed]
+    assert passing
+    for mode in passing:
+        for byte in mode.passed:
+            assert (mode, bytes([byte])) in list(mode.step(chr(byte), lambda _: True))
+            assert len(list(mode.step(chr(byte), lambda _: True))) == 1
+
+
 def test_several_calls_stand_in_a_list() -> None:
     constraint = held(PYTHONIC, most=None)
     text = b"[any.thing(), find(q='a'), any.thing()]"
