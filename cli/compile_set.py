@@ -112,9 +112,7 @@ def execute(options: Options, run: Run) -> int:
     if options.token_ids:
         refuse_unused(_TEXT_ONLY, run.typed, "with --token-ids")
     source = options.source
-    output = output_path(
-        options.output, _beside(source), source, "the entities come", "compile-set"
-    )
+    output = output_path(options.output, beside(source), source, "the entities come", "compile-set")
     memory_limit = parse_size(options.memory_limit, "--memory-limit")
     require_input(options.source)
     job = EntityJob(
@@ -137,7 +135,7 @@ def _input_limits(options: Options) -> InputLimits:
     return dataclasses.replace(options.input_limits, max_input_bytes=largest)
 
 
-def _beside(source: str) -> Path | None:
+def beside(source: str) -> Path | None:
     """Return where an artifact goes that was not named; None for stdin."""
     if source == "-":
         return None
@@ -191,7 +189,7 @@ class EntityJob(Job):
         options, run, made = self.options, self.run, self.made_from
         total = count_records(options.source)
         stats = SourceStats(digest=hashlib.sha256())
-        source = _begun(_source(options, self.limits, stats))
+        source = begun(_source(options, self.limits, stats))
         loaded = vocabulary()
         with run.console.stage("tokenizing", total, "entities") as progress:
             shared: dict[str, Any] = {
@@ -203,7 +201,7 @@ class EntityJob(Job):
                 "source": self.called,
                 "made_from": lambda: made.recorded(stats.digest.hexdigest()),
                 "force": options.force,
-                "progress": _counted(progress, total),
+                "progress": counted(progress, total),
             }
             if options.token_ids:
                 report = compile_token_set(source, loaded, self.output, **shared)
@@ -231,13 +229,13 @@ def _source(options: Options, limits: InputLimits, stats: SourceStats) -> Any:
     )
 
 
-def _begun(batches: Iterator[Any]) -> Iterator[Any]:
+def begun(batches: Iterator[Any]) -> Iterator[Any]:
     """Read the first batch now: what is bad at once is refused before a tokenizer loads."""
     first = list(itertools.islice(batches, 1))
     return itertools.chain(first, batches)
 
 
-def _counted(progress: Progress, total: int | None) -> Progress:
+def counted(progress: Progress, total: int | None) -> Progress:
     """Return what to tell, which adds to the entities that are counted how many there are."""
 
     def tell(stage: Stage) -> None:

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from cdec.compilers.sets.compile import compile_set as compile_set
     from cdec.compilers.sets.compile import compile_token_set as compile_token_set
     from cdec.compilers.sets.compile import set_constraint as set_constraint
+    from cdec.compilers.sets.corpus import CorpusReport as CorpusReport
+    from cdec.compilers.sets.corpus import compile_spans as compile_spans
+    from cdec.compilers.sets.corpus import corpus_constraint as corpus_constraint
     from cdec.compilers.sets.options import SetLimits as SetLimits
     from cdec.compilers.sets.options import SetReport as SetReport
     from cdec.compilers.verify import verify_artifact as verify_artifact
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CacheLimits",
     "ChildCompiler",
+    "CorpusReport",
     "GrammarLimits",
     "GrammarOptions",
     "GrammarReport",
@@ -62,7 +66,9 @@ __all__ = [
     "compile_regex",
     "compile_schema",
     "compile_set",
+    "compile_spans",
     "compile_token_set",
+    "corpus_constraint",
     "grammar",
     "grammar_constraint",
     "regex",
@@ -105,6 +111,9 @@ __getattr__ = exports(
         "schema_constraint": "schemas.opened",
         "typed": "schemas.opened",
         "compile_set": "sets.compile",
+        "CorpusReport": "sets.corpus",
+        "compile_spans": "sets.corpus",
+        "corpus_constraint": "sets.corpus",
         "compile_token_set": "sets.compile",
         "grammar_constraint": "grammars.compile",
         "set_constraint": "sets.compile",

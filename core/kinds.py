@@ -65,6 +65,12 @@ SOURCE_KINDS: dict[str, Places] = {
         summary="Compile JSON Schemas into artifacts.",
         in_place="cdec.cli.in_place:open_schema",
     ),
+    "spans": Places(
+        "cdec.core.sets.corpus:CorpusConstraint",
+        compiler="cdec.compilers.sets.corpus:SPANS",
+        command="cdec.cli.compile_spans:SPANS",
+        summary="Compile documents into an artifact of their pieces.",
+    ),
 }
 """Every kind of source by its name; those with a ``constraint`` are the kinds of artifact."""
 

@@ -10,11 +10,12 @@ from cdec.cli.options.shared import CONSTRAINT, THE_CONSTRAINT, parse_pairs, ref
 
 if TYPE_CHECKING:
     from cdec.core.sets.quotes import SpanField
+    from cdec.core.sets.spans import SpanOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanOfOptions:
-    """Documents of records whose pieces texts are, in the place of an artifact."""
+class _SpanFields:
+    """Fields of records that hold documents."""
 
     span_of: str | None = option(
         None,
@@ -33,16 +34,21 @@ class SpanOfOptions:
         metavar="NAME=FIELD",
         decides=True,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PieceOptions:
+    """Which pieces of documents are meant."""
+
     span_whole: Literal["words", "sentences"] | None = option(
         None,
-        "With --span-of or --span: pieces are whole words, or whole sentences; any characters if "
-        "not given.",
+        "Pieces are whole words, or whole sentences; of any characters if not given.",
         CONSTRAINT,
         decides=True,
     )
     span_shortest: int | None = option(
         None,
-        "With --span-of or --span: fewest words that a piece touches.",
+        "Fewest words that a piece touches.",
         CONSTRAINT,
         metavar="WORDS",
         at_least=1,
@@ -50,12 +56,28 @@ class SpanOfOptions:
     )
     span_longest: int | None = option(
         None,
-        "With --span-of or --span: most words that a piece touches.",
+        "Most words that a piece touches.",
         CONSTRAINT,
         metavar="WORDS",
         at_least=1,
         decides=True,
     )
+
+    @property
+    def pieces(self) -> SpanOptions:
+        """What is asked.
+
+        Raises:
+            UsageError: More words at least than at most.
+        """
+        from cdec.core.sets.spans import SpanOptions
+
+        return SpanOptions(self.span_whole, self.span_shortest, self.span_longest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanOfOptions(PieceOptions, _SpanFields):
+    """Documents of records whose pieces texts are or hold, and which pieces."""
 
     @property
     def spans(self) -> SpanField | None:
@@ -87,7 +109,5 @@ class SpanOfOptions:
 
     def _field(self, name: str) -> SpanField:
         from cdec.core.sets.quotes import SpanField
-        from cdec.core.sets.spans import SpanOptions
 
-        options = SpanOptions(self.span_whole, self.span_shortest, self.span_longest)
-        return SpanField(name, options)
+        return SpanField(name, self.pieces)

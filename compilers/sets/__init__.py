@@ -2,5 +2,6 @@
 
 Read ``compile``, then ``job``, which calls ``encode`` and ``rows``; ``token_rows`` checks members
 that are given as token ids. ``options`` says what goes in and comes out, ``kind`` how an artifact
-is verified. Others import ``compile`` and ``options``.
+is verified. ``corpus`` compiles documents whose pieces are members. Others import ``compile``,
+``corpus`` and ``options``.
 """

@@ -9,9 +9,11 @@ them and a number of bytes: equal texts are equal states, and a session holds no
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -40,6 +42,7 @@ MOST_COMPARED = 1 << 29
 """Bytes compared in search of a place where a text may stand."""
 _FEW_EDGES = 256
 """Words or sentences that are tried one by one."""
+_MASKS_AT_ONCE = 16
 SEPARATOR = b"\xff"
 """Stands behind a document; no text has such a byte."""
 
@@ -228,6 +231,29 @@ def _marked(
     return until, nearest, ends, size
 
 
+def with_masks(view: SpanView, trie: TokenTrie, most: int, rows: int = 0) -> SpanView:
+    """Return a view with the masks of its widest states.
+
+    Args:
+        view: Of rows, without masks.
+        trie: Of the vocabulary.
+        most: Most masks; that of all rows is one in any case.
+        rows: Fewest rows of the others.
+
+    Returns:
+        The view. Cost: a walk of the vocabulary's trie each, by all cores.
+    """
+    states = np.empty(most, np.int64)
+    found = np.sort(states[: library.spans_widest(view, rows, states)])
+    masks = np.zeros((len(found), mask_words(view.width)), np.int32)
+    session = SpanSession(view, trie)
+    parts = range(0, len(found), _MASKS_AT_ONCE)
+    with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as pool:
+        pieces = [slice(a, a + _MASKS_AT_ONCE) for a in parts]
+        list(pool.map(lambda part: session.fill_mask(found[part], masks[part]), pieces))
+    return view._replace(wide_states=found, wide_masks=masks.view(np.uint32))
+
+
 def letters_known(letters: NDArray[np.uint8], vocabulary: Vocabulary) -> bool:
     """Say whether each of some bytes is a token of its own: then no piece is a dead end."""
     lengths = np.diff(vocabulary.byte_offsets)
@@ -235,7 +261,7 @@ def letters_known(letters: NDArray[np.uint8], vocabulary: Vocabulary) -> bool:
     return bool(np.isin(letters, vocabulary.flat_bytes[vocabulary.byte_offsets[single]]).all())
 
 
-def require_ends(vocabulary: Vocabulary) -> None:
+def require_end_ids(vocabulary: Vocabulary) -> None:
     """Refuse a vocabulary without an end-of-sequence id.
 
     Raises:
@@ -283,16 +309,11 @@ class SpanConstraint(Constraint):
         self.vocabulary = vocabulary
         self.options = options or SpanOptions()
         self._trie = TokenTrie.of(vocabulary)
-        self.view = self._sorted(_utf8(document))
-        root = np.zeros((1, mask_words(vocabulary.width)), np.int32)
-        SpanSession(self.view, self._trie).fill_mask(np.zeros(1, np.int64), root)
-        self.view = self.view._replace(
-            wide_states=np.zeros(1, np.int64), wide_masks=root.view(np.uint32)
-        )
+        self.view = with_masks(self._sorted(_utf8(document)), self._trie, 1)
 
     def _sorted(self, data: NDArray[np.uint8]) -> SpanView:
         """Return the rows of the document."""
-        require_ends(self.vocabulary)
+        require_end_ids(self.vocabulary)
         rows = span_rows(data, np.array([0, len(data)]), self.options)
         if not len(rows["begin"]):
             is_empty = len(data) == len(SEPARATOR)

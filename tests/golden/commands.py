@@ -52,7 +52,22 @@ def compile_cases() -> list[Case]:
             Step(words(f"inspect {name}.arrow --tree --width 4")),
         )
         found.append(Case(f"compile-{name}", "compile", steps, needs_compiler=True))
-    return [*found, *_set_options(), *_grammar_options(), _references()]
+    return [*found, *_set_options(), *_grammar_options(), _references(), _corpus()]
+
+
+def _corpus() -> Case:
+    """Return the case of a corpus whose pieces are texts."""
+    files = {"c.jsonl": CITIES, "t.txt": b"New York\nork C\nNew Paris\n"}
+    steps = (
+        Step(words("compile-spans c.jsonl --field name --id-field id --json")),
+        Step(words("compile-spans c.jsonl --field name --id-field id")),
+        Step(words("compile-spans c.jsonl --field name -o w.arrow --span-whole words")),
+        Step(words("inspect c.arrow")),
+        Step(words("inspect c.arrow --json --verify")),
+        Step(words("check c.arrow -i t.txt")),
+        Step(words("sample -a w.arrow --method topn -n 3 --prompt A")),
+    )
+    return Case("compile-corpus", "compile", steps, files)
 
 
 def _references() -> Case:

@@ -13,7 +13,12 @@ import pytest
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models
 
-from cdec.compilers import grammar_constraint, regex_constraint, schema_constraint
+from cdec.compilers import (
+    corpus_constraint,
+    grammar_constraint,
+    regex_constraint,
+    schema_constraint,
+)
 from cdec.core.combine.canonical import CanonicalTexts, canonical
 from cdec.core.combine.conjunction import conjoin
 from cdec.core.combine.denial import deny
@@ -176,6 +181,10 @@ WHOLE: Mapping[str, World] = {
         lambda: in_schema(document_case("ab")), (b'"a"', b'"ab"', b'"b"')
     ),
     "spans": world(lambda: SpanConstraint("abb", VOCABULARY), (b"a", b"ab", b"abb", b"b", b"bb")),
+    "corpus": world(
+        lambda: corpus_constraint(["abb", "ba", "b"], VOCABULARY),
+        (b"a", b"ab", b"abb", b"b", b"bb", b"ba"),
+    ),
     "conjunction": world(
         lambda: conjoin(
             regex_constraint("[ab]{1,2}|abb|aaa", VOCABULARY),

@@ -1,11 +1,12 @@
 """``make bench-fields``: what a constraint costs that nobody compiled before, as Markdown.
 
-    python -m tools.benchmarks.bench_fields [--repeats N] [--output DIR]
+    python -m tools.benchmarks.bench_fields [--repeats N] [--only NAME ...] [--output DIR]
 
 One line: processor seconds, user and system, of ``cdec sample`` on one thread, of a process and of
 those that it starts. A source in the place of an artifact, whose artifact is in the user's cache
 from a run before, beside the artifact itself with ``-a``; both in turn, ``--repeats`` times.
-Quotes: documents sorted, and masks along their pieces.
+Quotes: documents sorted, and masks along their pieces; corpora: of up to 100 MB (``--most-bytes``),
+compiled in a process of its own each, which tells its peak memory.
 ``--fit``: masks of documents whose texts are held to a number of tokens, beside those without.
 Sets within a schema, of up to a million members, beside their members as an enum in other engines.
 Needs no network.
@@ -21,7 +22,7 @@ from typing import Any
 
 from tools.benchmarks import report
 from tools.benchmarks.bench_start import CDEC, CITIES, SCHEMA, environment_of, seconds
-from tools.benchmarks.fields import members
+from tools.benchmarks.fields import corpora, members
 from tools.benchmarks.fields.fitting import print_table
 from tools.benchmarks.fields.quotes import print_quotes
 from tools.benchmarks.setting import parser_of
@@ -73,7 +74,8 @@ def figures_of(kind: str, repeats: int) -> dict[str, float]:
 def main() -> None:
     parser = parser_of(__doc__, has_model=False)
     parser.add_argument("--repeats", type=int, default=7)
-    kinds = [*SOURCES, "fit", "members", "quotes"]
+    parser.add_argument("--most-bytes", type=int, default=corpora.SIZES[-1])
+    kinds = [*SOURCES, "fit", "members", "quotes", "corpora"]
     parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
     arguments = parser.parse_args()
     print(f"{report.machine()}\n")
@@ -87,6 +89,8 @@ def main() -> None:
         figures["members"] = members.print_table()
     if "quotes" in arguments.only:
         figures["quotes"] = print_quotes(arguments.repeats)
+    if "corpora" in arguments.only:
+        figures["corpora"] = corpora.print_corpora(arguments.most_bytes)
     report.save(arguments.output / "fields.json", figures, repeats=arguments.repeats)
 
 

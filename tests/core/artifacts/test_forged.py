@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cdec.compilers import compile_spans
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.artifacts.opened import KINDS, bind_artifact, read_artifact
@@ -36,13 +37,18 @@ KINDS_OF: dict[str, tuple[str, dict[str, Any]]] = {
     "indented": (BLOCKS, {"indenter": "columns=4"}),
 }
 """Grammars by name, and what they are compiled with."""
-FREE = {"context_start": {-1, 1}, "live_offsets": {1}}
+CORPORA_OF: dict[str, dict[str, Any]] = {
+    "spans": {},
+    "cut spans": {"whole": "words", "shortest": 1, "longest": 2},
+}
+"""Corpora by name, and which pieces."""
+FREE = {"letters": {-1, 1}, "context_start": {-1, 1}, "live_offsets": {1}}
 """Columns that may be shorter or longer by one: no other column counts what they number."""
 
 
 @pytest.fixture(scope="module")
 def artifacts(good: bytes, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
-    """A set with a dense mask, a grammar of each parser, one with an indenter, and a schema."""
+    """A set with a dense mask, grammars (one of each parser, one indented), a schema, corpora."""
     folder = tmp_path_factory.mktemp("artifacts")
     for name, (source, given) in KINDS_OF.items():
         vocabulary = byte_vocabulary(('{"', "],", "/*", "):\n ", "\nx"))
@@ -51,7 +57,10 @@ def artifacts(good: bytes, tmp_path_factory: pytest.TempPathFactory) -> Mapping[
         write_artifact(folder / name, "grammar", columns, metadata)
     columns, metadata = record().arrays._asdict(), record().metadata
     write_artifact(folder / "schema", "schema", columns, metadata | {"cdec.options": "{}"})
-    names = [*KINDS_OF, "schema"]
+    for name, given in CORPORA_OF.items():
+        texts = [{"id": "d1", "text": "the cat sat, the cat"}, {"id": "d2", "text": "é! a cat"}]
+        compile_spans(texts, byte_vocabulary(("the", " c", "at")), folder / name, **given)
+    names = [*KINDS_OF, "schema", *CORPORA_OF]
     return {"set": good} | {name: (folder / name).read_bytes() for name in names}
 
 
@@ -154,7 +163,7 @@ def test_groups_hold_no_end_id_and_no_padding(artifacts: Mapping[str, bytes], ki
             verify_bytes(rebuild(artifacts[kind], {"dense_masks": masks}), KINDS)
 
 
-@pytest.mark.parametrize("kind", ["set", *KINDS_OF, "schema"])
+@pytest.mark.parametrize("kind", ["set", *KINDS_OF, "schema", *CORPORA_OF])
 def test_lengths_are_compared_even_where_a_file_is_called_verified(
     artifacts: Mapping[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -192,7 +201,7 @@ def test_memory_that_others_may_write_to_is_not_believed(
 
 
 @pytest.mark.share("kind")
-@pytest.mark.parametrize("kind", ["set", *KINDS_OF, "schema"])
+@pytest.mark.parametrize("kind", ["set", *KINDS_OF, "schema", *CORPORA_OF])
 @pytest.mark.parametrize("at_end", [True, False])
 def test_no_contents_lead_a_kernel_out_of_its_arrays(
     artifacts: Mapping[str, bytes], monkeypatch: pytest.MonkeyPatch, kind: str, at_end: bool
@@ -251,6 +260,10 @@ def _walk(constraint: Any, rng: np.random.Generator) -> None:
         constraint.accepts(constraint.vocabulary.token_bytes[3])
         constraint.members.rows_of_id("7")
         constraint.members.entity_ids(np.arange(3))
-    if constraint.facts.kind != "schema":
+    if constraint.facts.kind == "spans":
+        for text in (b"cat", b"at", b"the cat"):
+            constraint.annotations(text)
+            constraint.accepts(text)
+    if type(constraint).tree_parameters:
         constraint.tree()
     constraint.statistics()
