@@ -189,6 +189,24 @@ SAVED_COUNTS = Option(
     metavar="FILE",
     opened=True,
 )
+FREEZE_COUNTS = Option(
+    name="freeze_counts",
+    type=bool,
+    default=False,
+    help="Guess from these counts and add nothing to them: what a record costs depends on no other "
+    "record.",
+    decides=False,
+)
+COUNT_THRESHOLD = Option(
+    name="count_threshold",
+    type=float,
+    help="Counts propose a token while its estimated probability is above this; 0.4 if not given. "
+    "Changes no text.",
+    metavar="P",
+    at_least=0,
+    below=1,
+    decides=False,
+)
 REWARD = Option(
     name="reward",
     type=str,

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 _OF_A_MODEL = (shared.DRAFT_TEMPERATURE, shared.COST_RATIO)
-_DRAFTED = (shared.DRAFT, shared.GAMMA, *_OF_A_MODEL, shared.SAVED_COUNTS)
+_OF_COUNTS = (shared.SAVED_COUNTS, shared.FREEZE_COUNTS, shared.COUNT_THRESHOLD)
+_DRAFTED = (shared.DRAFT, shared.GAMMA, *_OF_A_MODEL, *_OF_COUNTS)
 _GROWING = (shared.STOP_LOOPS, shared.MAX_WALKS)
 _LEARNING = (shared.ROUND, shared.MAX_DRAWS, shared.TREE_CACHE, shared.TREE, *_GROWING)
 _REWARDED = (shared.BRANCH, shared.DEPTH, *_GROWING)

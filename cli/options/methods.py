@@ -23,7 +23,12 @@ from cdec.samplers.registry import METHODS
 
 MEASURE = "measure"
 _MEASURED = f" `{MEASURE}` times both at the start."
-_OF_DRAFTS = frozenset({"draft", "gamma", "draft_temperature", "cost_ratio", "counts"})
+_OF_DRAFTS = frozenset(
+    {
+        *("draft", "gamma", "draft_temperature", "cost_ratio"),
+        *("counts", "freeze_counts", "count_threshold"),
+    }
+)
 _LITERAL: Any = Literal
 
 

@@ -38,7 +38,7 @@ NO_MODELS = (COUNTS, LOOKUP)
 """Drafts that are no models."""
 _OF_A_MODEL = ("draft_temperature", "draft_revision", "draft_dtype")
 _OF_A_DRAFT = ("gamma", "cost_ratio", *_OF_A_MODEL)
-_OF_COUNTS = ("counts", "save_counts")
+_OF_COUNTS = ("counts", "save_counts", "freeze_counts", "count_threshold")
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,15 @@ class Draft:
         path = self.options.save_counts
         if not self.keeps_counts:
             refuse_unused(_OF_COUNTS, typed, "without --draft counts")
-        elif path is not None:
+            return
+        if self.method.values["freeze_counts"]:
+            refuse_unused(("save_counts",), typed, "with --freeze-counts, which adds nothing")
+            if self.method.values["counts"] is None:
+                raise UsageError(
+                    "--freeze-counts was given without --counts: there is nothing to guess from",
+                    hint="give the file that --save-counts wrote, or let counts learn",
+                )
+        if path is not None:
             folder = path.absolute().parent
             if path.is_dir() or not folder.is_dir():
                 why = "it is a folder" if path.is_dir() else f"there is no folder {folder}"

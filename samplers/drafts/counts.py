@@ -330,15 +330,25 @@ class CountsDrafting(Drafting):
     Args:
         batch: The open requests.
         counts: Used and added to.
+        threshold: In the place of that of the counts, if given.
+        learns: Whether anything is added.
 
     Raises:
         TokenizerMismatchError: The counts were learnt with another vocabulary.
     """
 
-    def __init__(self, batch: Batch, counts: Counts) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        counts: Counts,
+        threshold: float | None = None,
+        *,
+        learns: bool = True,
+    ) -> None:
         counts.require_vocabulary(batch.model.vocabulary.vocabulary_hash)
         self._batch = batch
-        self._threshold = counts.threshold
+        self._threshold = counts.threshold if threshold is None else threshold
+        self._learns = learns
         self._tables: dict[int, CountTable] = {}
         self._heard: list[tuple[Frontier, NDArray[np.int64], NDArray[np.int64]]] = []
         for request, number in zip(batch.requests, batch.session_of.tolist(), strict=True):
@@ -366,7 +376,7 @@ class CountsDrafting(Drafting):
 
         They are counted when there are many, or when something is to be guessed.
         """
-        if not self._tables:
+        if not self._tables or not self._learns:
             return None
         self._heard.append((step.nodes, step.walk_node, chosen.tokens))
         return self._count() if len(self._heard) >= _TOGETHER else None

@@ -32,6 +32,8 @@ class NamedDraft(DraftOptions):
         temperature: Of a draft model; 0 proposes its most probable tokens. None is the target's
             warping, and 0 where guesses are only compared.
         counts: What ``counts`` guesses from and adds to.
+        freeze_counts: Whether nothing is added.
+        threshold: Estimated probability from which it guesses; None is that of the counts.
         cost_ratio: c, the cost of a draft call in target calls; None leaves ``cost_per_token``
             unknown.
         is_verified: Whether the target verifies proposals; else a draft only looks ahead, and no
@@ -45,6 +47,8 @@ class NamedDraft(DraftOptions):
     gamma: int | str = ADAPTIVE
     temperature: float | None = None
     counts: Counts = field(default_factory=Counts)
+    freeze_counts: bool = False
+    threshold: float | None = None
     cost_ratio: float | None = None
     is_verified: bool = True
     decides: bool = False
@@ -75,7 +79,7 @@ class NamedDraft(DraftOptions):
 
     def _drafting(self, batch: Batch) -> Drafting:
         if self.draft == COUNTS:
-            return CountsDrafting(batch, self.counts)
+            return CountsDrafting(batch, self.counts, self.threshold, learns=not self.freeze_counts)
         if isinstance(self.draft, str):
             return LookupDrafting(batch)
         # A test of laws would tie what is drawn to how much was proposed, so to the clock.
@@ -99,13 +103,22 @@ def named_draft(options: Mapping[str, Any], is_verified: bool, decides: bool) ->
         )
     # subtle: counts that hold nothing yet are false.
     counts = options.get("counts")
+    is_frozen = bool(options.get("freeze_counts"))
+    if is_frozen and counts is None:
+        raise UsageError(
+            "`freeze_counts` was given without `counts`: there is nothing to guess from",
+            hint="give the file that `save_counts` wrote, or let counts learn",
+            option="freeze_counts",
+        )
     return NamedDraft(
         draft,
         options["gamma"],
         options["draft_temperature"],
         Counts() if counts is None else counts,
-        options["cost_ratio"],
-        is_verified,
-        decides,
-        options["max_walks"],
+        cost_ratio=options["cost_ratio"],
+        is_verified=is_verified,
+        decides=decides,
+        most_prefixes=options["max_walks"],
+        freeze_counts=is_frozen,
+        threshold=options.get("count_threshold"),
     )

@@ -98,6 +98,19 @@ def test_counts_that_were_kept_save_calls(cdec: Runner, shape: Path, tmp_path: P
     first = records(cdec, *words, 4, "--save-counts", kept)
     (again,) = records(cdec, *words, 1, "--counts", kept)
     assert again["target_calls"] < first[0]["target_calls"]
+    # Frozen, a record costs what it costs first and last; and nothing is guessed that is rarer.
+    frozen = ("-a", shape, "--method", "speculative", "--max-new-tokens", 30, "--draft", "counts")
+    frozen = (*frozen, "--gamma", 8, "--counts", kept, "--freeze-counts", "--batch-size", 1)
+    _, second = records(cdec, *frozen, *PROMPT, "--prompt", "Another:")
+    assert [second] == records(cdec, *frozen, "--prompt", "Another:")
+    sure = records(cdec, *words, 1, "--counts", kept, "--count-threshold", 0.999)
+    assert sure[0]["target_calls"] > again["target_calls"]
+    said = refused(cdec("sample", *words, 1, "--freeze-counts"))
+    assert "--freeze-counts was given without --counts" in said
+    both = ("--counts", kept, "--freeze-counts", "--save-counts", tmp_path / "more.json")
+    assert "--save-counts means nothing with --freeze-counts" in refused(
+        cdec("sample", *words, 1, *both)
+    )
     Path("cdec.toml").write_text('draft = "counts"\ngamma = 8\n')
     plain = ("-a", shape, *PROMPT, "--method", "speculative", "--max-new-tokens", 30, "-n", 4)
     assert records(cdec, *plain) == first

@@ -104,6 +104,35 @@ def test_wrong_guesses_are_paid_for_and_counted() -> None:
     assert sample.diagnostics["target_calls"] == 21
 
 
+def test_frozen_counts_guess_and_learn_nothing() -> None:
+    toy = chain_toy()
+    constraint = keyed(toy)
+    counts = learnt(toy, constraint)
+    before = counts.table("toy").to_json()
+    options: dict[str, Any] = {"draft": "counts", "gamma": 4, "counts": counts}
+    for _ in range(2):
+        model = counting(toy)
+        sampler = GreedySampler(**options, freeze_counts=True)
+        (sample,) = sampler.draw(model, constraint, "", rng=np.random.default_rng(0))
+        assert sample.diagnostics["acceptance_rate"] == 1.0 and model.passes == 5
+        assert counts.table("toy").to_json() == before
+    GreedySampler(**options).draw(toy.model(), constraint, "", rng=np.random.default_rng(0))
+    assert counts.table("toy").to_json() != before
+    with pytest.raises(UsageError, match="nothing to guess from"):
+        GreedySampler(draft="counts", freeze_counts=True)
+
+
+def test_the_threshold_may_be_an_option() -> None:
+    toy = chain_toy()
+    constraint = keyed(toy)
+    for threshold, rate in ((0.1, 1.0), (0.99, None)):
+        sampler = GreedySampler(
+            draft="counts", gamma=4, counts=learnt(toy, constraint), count_threshold=threshold
+        )
+        (sample,) = sampler.draw(toy.model(), constraint, "", rng=np.random.default_rng(0))
+        assert sample.diagnostics["acceptance_rate"] == rate
+
+
 def test_the_threshold_decides_what_is_guessed() -> None:
     toy = chain_toy()
     constraint = keyed(toy)
