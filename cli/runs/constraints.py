@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -284,6 +285,22 @@ def require_grammars(
             raise needs_grammar(lacking[0], f"{file.path} is a {file.kind}", kind.reasons)
         if held.lookahead is not None:
             require_terminals(file)
+
+
+def unused_sets(held: ConstraintSpecification) -> list[Notice]:
+    """Return a warning of sets and spans that are given and that no artifact of the run holds.
+
+    None where there is no artifact: records bring what holds them.
+    """
+    files = [*held.named.values(), *held.others.values()]
+    used = [name for file in files for name in json.loads(file.metadata.get("cdec.sets", "[]"))]
+    given = [f"--set {name}" for name in held.sets if name not in used]
+    given += [f"--span {name}" for name in held.quotes if name not in used]
+    if not files or not given:
+        return []
+    verb = "name sets" if len(given) > 1 else "names a set"
+    said = f"{' and '.join(given)} {verb} that no artifact of the run holds within it"
+    return [Notice("W_UNUSED_OPTION", said)]
 
 
 def require_members(held: ConstraintSpecification, *, has_records: bool) -> None:

@@ -19,6 +19,7 @@ from cdec.cli.runs.constraints import (
     require_members,
     typed_constraint,
     typed_tools,
+    unused_sets,
     warned_of_unused,
 )
 from cdec.cli.runs.draft import Draft
@@ -209,6 +210,7 @@ class Plan:
         refuse_output(options)
         held = read_held(places, options.held, run, progress)
         prompts.reads(held.document_fields)
+        run.console.warn(unused_sets(held))
         held = replace(
             held,
             free=options.free.free_text,

@@ -171,6 +171,14 @@ def test_words_that_make_no_sense_are_refused(
     assert done.status == 2 and said in done.stderr
 
 
+def test_what_no_artifact_holds_is_told(cdec: Runner) -> None:
+    words = ("sample", "-a", "s.arrow", *MASKED)
+    done = cdec(*words, "--span", "QUOTE=page", stdin=records({}))
+    assert done.status == 0 and "--span QUOTE names a set that no artifact" in done.stderr
+    used = cdec("sample", "-a", "g.arrow", *MASKED, "--span", "QUOTE=page", stdin=records({}))
+    assert used.status == 0 and "names a set" not in used.stderr
+
+
 def test_another_document_is_another_tree(cdec: Runner) -> None:
     words = ("sample", "-a", "g.arrow", "--span", "QUOTE=page", "--method", "asap")
     kept = (*words, "--tree", "tree.arrow")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from cdec.core.constraint import Session
+from cdec.compilers import schema_constraint
+from cdec.core.constraint import Constraint, Session
 from cdec.core.mask import allocate_mask
+from cdec.core.sets.quotes import DocumentPieces, SpanField
 from cdec.core.sets.spans import SpanConstraint, SpanOptions
 from cdec.core.tokens.vocabulary import Vocabulary
 from tools.benchmarks.grammars.engines import vocabulary_of
@@ -17,6 +21,7 @@ SIZE = 10**6
 """Bytes of a document."""
 MOST_SECONDS, MOST_MICROSECONDS = 0.3, 50
 STEPS = 64
+Make: TypeAlias = Callable[[str, Vocabulary, SpanOptions], Constraint]
 
 
 def prose(rng: np.random.Generator) -> str:
@@ -27,17 +32,45 @@ def prose(rng: np.random.Generator) -> str:
     return " ".join(words[i] for i in picked)[:SIZE]
 
 
-CASES = {
-    "any characters": (prose, SpanOptions()),
-    "whole words, 20 at most": (prose, SpanOptions("words", longest=20)),
-    "one letter": (lambda rng: "a" * SIZE, SpanOptions()),
+WORDS = SpanOptions("words", longest=20)
+FIELD = "page"
+SCHEMA = {
+    "type": "object",
+    "properties": {"quote": {"type": "string", "x-cdec-span-of": FIELD}},
+    "required": ["quote"],
+    "additionalProperties": False,
 }
-"""Row of the table → the document, and which pieces of it."""
 
 
-def _built(document: str, vocabulary: Vocabulary, options: SpanOptions) -> tuple[float, Session]:
+def _alone(document: str, vocabulary: Vocabulary, options: SpanOptions) -> Constraint:
+    return SpanConstraint(document, vocabulary, options)
+
+
+def _within(document: str, vocabulary: Vocabulary, options: SpanOptions) -> Constraint:
+    pieces = DocumentPieces(document, SpanField(FIELD, options))
+    return _schema(vocabulary).with_sets({FIELD: pieces})
+
+
+@cache
+def _schema(vocabulary: Vocabulary) -> Constraint:
+    return schema_constraint(SCHEMA, vocabulary)
+
+
+CASES = {
+    "any characters": (_alone, prose, SpanOptions()),
+    "whole words, 20 at most": (_alone, prose, WORDS),
+    "one letter": (_alone, lambda rng: "a" * SIZE, SpanOptions()),
+    "any characters, within a schema": (_within, prose, SpanOptions()),
+    "whole words, within a schema": (_within, prose, WORDS),
+}
+"""Row of the table → what holds texts to it, the document, and which pieces of it."""
+
+
+def _built(
+    make: Make, document: str, vocabulary: Vocabulary, options: SpanOptions
+) -> tuple[float, Session]:
     began = time.process_time()
-    constraint = SpanConstraint(document, vocabulary, options)
+    constraint = make(document, vocabulary, options)
     return time.process_time() - began, constraint.session()
 
 
@@ -61,9 +94,10 @@ def print_quotes(repeats: int) -> dict[str, Any]:
     print(f"\n| quotes, {SIZE:,} bytes | built, processor time | mask, mean | mask, p99 | target |")
     print("|---|---|---|---|---|")
     figures = {}
-    for name, (document_of, options) in CASES.items():
+    _schema(vocabulary)  # compiled before, as an artifact is
+    for name, (make, document_of, options) in CASES.items():
         document, ends = document_of(rng), list(vocabulary.eos_token_ids)
-        runs = [_built(document, vocabulary, options) for _ in range(repeats)]
+        runs = [_built(make, document, vocabulary, options) for _ in range(repeats)]
         masks = [each for _, run in runs for each in _masks(run, vocabulary.width, ends, rng)]
         found = {
             "built": min(seconds for seconds, _ in runs),
