@@ -5,8 +5,9 @@
 Each engine takes the 452 schemas drawn from JSONSchemaBench, and their valid and invalid instances
 in the tokenizer's own tokens, in one process of its own with limits (``schemas/replay``). Instances
 of which the jsonschema package, with exact numbers and formats checked, does not say what the
-benchmark says count for no engine. Targets are printed beside the figures and judge nothing. Needs
-the shared data; half an hour.
+benchmark says count for no engine. Then cdec alone takes SchemaStore's shared half with its own
+documents (``schemas/stored``). Targets are printed beside the figures and judge nothing. Needs the
+shared data; half an hour.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from cdec.core.schemas.validity import parser_of as validator_of
 from tests.shared import shared_folder
 from tools.benchmarks import report
 from tools.benchmarks.grammars.engines import CLOCKS
+from tools.benchmarks.schemas import stored
 from tools.benchmarks.schemas.cases import Case, benchmark, has_cases
 from tools.benchmarks.schemas.children import replayed
 from tools.benchmarks.schemas.engines import ENGINES
@@ -83,6 +85,7 @@ def main() -> None:
         "right": [dict(zip(_RIGHT, row, strict=True)) for row in rights],
         "times": [dict(zip(_TIMES, row, strict=True)) for row in times],
     }
+    stored.show(list(stored.outcomes()))
     print(setting.save("schemas", summary))
     print(setting.save("schemas-all", figures))
 
