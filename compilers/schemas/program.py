@@ -332,8 +332,9 @@ class Emitter:
 
     def _array_case(self, case: ArrayCase) -> int:
         shape = case.shape
-        if case.distinct is not None:
-            return self._distinct_items(shape, case.distinct)
+        items = case.distinct
+        if items is not None and (items.constants or items.others != shape.rest):
+            return self._distinct_items(shape, items)
         high = -1 if shape.high is None else shape.high
         positions = [self._item_choices(shape, i) for i in range(len(shape.prefix))]
         is_closed = shape.high is not None and shape.high <= len(shape.prefix)
@@ -343,18 +344,19 @@ class Emitter:
             rest.append(Choice(self._value(goal), (len(counters),)))
             counters.append((number, number))
         positions.append(rest)
-        return self.columns.add_array((shape.low, high), positions, counters, distinct=False)
+        is_distinct = items is not None
+        return self.columns.add_array((shape.low, high), positions, counters, distinct=is_distinct)
 
     def _distinct_items(self, shape: ArrayShape, items: Distinct) -> int:
-        """Write arrays of constants, once each, and of strings that are remembered."""
+        """Write arrays of constants, once each, and of other values, which are remembered."""
         choices = [Choice(self._value(goal), (i,)) for i, goal in enumerate(items.constants)]
-        if items.strings is not None:
-            choices.append(Choice(self._value(items.strings), ()))
+        if items.others is not None:
+            choices.append(Choice(self._value(items.others), ()))
         return self.columns.add_array(
             (shape.low, -1 if shape.high is None else shape.high),
             [choices],
             [(0, 1)] * len(items.constants),
-            distinct=items.strings is not None,
+            distinct=items.others is not None,
         )
 
     def _item_choices(self, shape: ArrayShape, index: int) -> list[Choice]:

@@ -82,20 +82,6 @@ class Strings : public Layout {
     }
   }
 
-  // Whether a string, `text` so far, can be finished as one that an array awaiting it does not hold.
-  bool has_unused(int32_t parent, const Item& item, int32_t text) {
-    for (const Item& outside : this->frame(parent).items) {
-      if (outside.content != item.value) continue;
-      if (!p.array_distinct[outside.part]) return true;
-      rests_.clear();
-      for (const int64_t used : progresses.array_texts(outside.part, outside.place))
-        if (texts.is_prefix(text, static_cast<int32_t>(used)))
-          rests_.push_back(texts.behind(text, static_cast<int32_t>(used)));
-      if (rests_.empty() || finds_other(item)) return true;
-    }
-    return false;
-  }
-
  private:
   // The state after a hexadecimal digit of a unit, -1 where no character has it.
   int32_t escape_digit(int32_t frame, Style style, Escape escape, int32_t byte) {
@@ -139,8 +125,8 @@ class Strings : public Layout {
     const Frame at = this->frame(frame);
     int32_t text = at.text;
     if (text >= 0)
-      for (const uint8_t byte : bytes) text = texts.child(text, byte);
-    begin_frame(at.phase, at.parent, text);
+      for (const uint8_t byte : bytes) text = values.texts.child(text, byte);
+    begin_frame(at.phase, at.parent, text, at.value);
     const int32_t begins = (bytes[0] & 0xC0) != 0x80;
     const bool is_key = at.phase == Phase::kKey;
     for (const Item& item : at.items) {
@@ -154,8 +140,7 @@ class Strings : public Layout {
       } else {
         const int64_t count = counted(item.part, state, int64_t{item.content} + begins);
         if (count < 0) continue;
-        const Item after{item.value, item.part, state, static_cast<int32_t>(count)};
-        if (text < 0 || has_unused(at.parent, after, text)) add(after);
+        add({item.value, item.part, state, static_cast<int32_t>(count)});
       }
     }
     return end_frame();
@@ -194,70 +179,27 @@ class Strings : public Layout {
            accepts(frame, '\\', '\\');
   }
 
-  // Whether a string's automaton leads to a text that is none of `rests_`, of which it holds as many
-  // as it likes: only along these can all ways be used.
-  bool finds_other(const Item& item) {
-    struct Place {
-      Item item;
-      size_t depth;
-      std::vector<size_t> along;  // the rests that begin so
-    };
-    std::vector<Place> open(1, {item, 0, {}});
-    for (size_t i = 0; i < rests_.size(); ++i) open[0].along.push_back(i);
-    while (!open.empty()) {
-      const Place at = std::move(open.back());
-      open.pop_back();
-      const bool is_used = std::ranges::any_of(
-          at.along, [&](size_t i) { return rests_[i].size() == at.depth; });
-      if (!is_used && item_may_end(Phase::kString, at.item)) return true;
-      bool is_found = false;
-      p.each_edge(at.item.place, [&](int32_t low, int32_t high) {
-        for (int32_t byte = low; byte <= high && !is_found; ++byte) {
-          ++work_.spent;
-          const int32_t state = p.step(at.item.place, byte);
-          const int32_t begins = (byte & 0xC0) != 0x80;
-          const int64_t count = counted(item.part, state, int64_t{at.item.content} + begins);
-          if (count < 0) continue;
-          Place next{{item.value, item.part, state, static_cast<int32_t>(count)}, at.depth + 1, {}};
-          for (const size_t i : at.along)
-            if (rests_[i].size() > at.depth && rests_[i][at.depth] == byte) next.along.push_back(i);
-          is_found = next.along.empty();
-          if (!is_found) open.push_back(std::move(next));
-        }
-      });
-      if (is_found) return true;
-    }
-    return false;
-  }
-
   // Whether a character can come behind what was spelled of a string or key.
-  bool takes(const Frame& frame, const Item& item, int32_t state, std::span<const uint8_t> bytes) {
+  bool takes(const Frame& frame, const Item& item, int32_t state) {
     if (frame.phase == Phase::kKey) return progresses.key_may_come(item.part, item.place, state);
-    const int64_t count = counted(item.part, state, int64_t{item.content} + 1);
-    if (count < 0 || frame.text < 0) return count >= 0;
-    int32_t text = frame.text;
-    for (const uint8_t byte : bytes) text = texts.child(text, byte);
-    return has_unused(frame.parent, {item.value, item.part, state, static_cast<int32_t>(count)},
-                      text);
+    return counted(item.part, state, int64_t{item.content} + 1) >= 0;
   }
 
   // Walks an automaton over the bytes of characters between two of as many, to one that an
-  // alternative takes; one by one where it may lead to texts that are used.
+  // alternative takes.
   bool accepts_between(const Frame& frame, const Item& item, std::span<const uint8_t> low,
                        std::span<const uint8_t> high) {
     struct Place {
       int32_t state;
       uint8_t depth;
       bool at_low, at_high;  // whether the bytes so far are the first ones of these
-      std::array<uint8_t, 4> bytes{};
     };
-    const bool is_key = frame.phase == Phase::kKey, is_distinct = !is_key && frame.text >= 0;
-    std::vector<Place> open{{is_key ? item.content : item.place, 0, true, true}};
+    std::vector<Place> open{{frame.phase == Phase::kKey ? item.content : item.place, 0, true, true}};
     while (!open.empty()) {
       const Place at = open.back();
       open.pop_back();
       if (at.depth == low.size()) {
-        if (takes(frame, item, at.state, std::span(at.bytes).first(at.depth))) return true;
+        if (takes(frame, item, at.state)) return true;
         continue;
       }
       const uint8_t least = at.at_low ? low[at.depth] : 0x80,
@@ -268,27 +210,16 @@ class Strings : public Layout {
                       last = std::min<int32_t>(edge_high, most);
         if (first > last) return;
         const int32_t target = p.step(at.state, first);
+        const uint8_t depth = at.depth + 1;
         const bool is_least = first == least && at.at_low, is_most = last == most && at.at_high;
-        const auto push = [&](bool at_low, bool at_high, int32_t byte = 0) {
-          open.push_back(
-              {target, static_cast<uint8_t>(at.depth + 1), at_low, at_high, at.bytes});
-          open.back().bytes[at.depth] = static_cast<uint8_t>(byte);
-        };
-        if (is_distinct) {
-          for (int32_t byte = first; byte <= last; ++byte)
-            push(byte == first && is_least, byte == last && is_most, byte);
-          return;
-        }
-        if (first == last) return push(is_least, is_most);
-        if (is_least) push(true, false);
-        if (is_most) push(false, true);
-        if (last - first + 1 > is_least + is_most) push(false, false);
+        if (first == last) return open.push_back({target, depth, is_least, is_most});
+        if (is_least) open.push_back({target, depth, true, false});
+        if (is_most) open.push_back({target, depth, false, true});
+        if (last - first + 1 > is_least + is_most) open.push_back({target, depth, false, false});
       });
     }
     return false;
   }
-
-  std::vector<std::vector<uint8_t>> rests_;  // what used texts have behind the one that is asked of
 };
 
 }  // namespace cdec::schemas

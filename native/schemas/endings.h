@@ -8,8 +8,8 @@
 
 #include <unordered_map>
 
+#include "differing.h"
 #include "spelling.h"
-#include "states.h"
 
 namespace cdec::schemas {
 
@@ -82,8 +82,13 @@ class Endings {
       if (goes_on(state, blank)) return;
     const int32_t frame = states_[state].frame;
     const Phase phase = states_.frame(frame).phase;
-    if (is_open(phase))
-      goes_on(state, phase == Phase::kObjectOpen ? '"' : value_byte(best_element(frame)));
+    if (is_open(phase) &&
+        goes_on(state, phase == Phase::kObjectOpen ? '"' : value_byte(best_element(frame))))
+      return;
+    // What is wanted was used, where values must differ: something else.
+    const int32_t first = phase == Phase::kRaw ? '1' : 'a';
+    for (int32_t i = 0; p.has_distinct && i < 256; ++i)
+      if (goes_on(state, (i + first) & 0xFF)) return;
   }
 
   bool goes_on(int32_t state, int32_t byte) {

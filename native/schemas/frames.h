@@ -12,6 +12,7 @@
 
 #include "memory.h"
 #include "progress.h"
+#include "values.h"
 
 namespace cdec::schemas {
 
@@ -51,13 +52,29 @@ inline int64_t hash_of(const Item& item) {
   return mixed(pack(item.value, item.part)) ^ pack(item.place, item.content);
 }
 
-// An interned list of items, ascending and distinct, behind one that holds phase, parent and text.
+// Of what stands in a frame no value is remembered; nor of all that comes behind it, as if nothing
+// had to differ.
+constexpr int32_t kNone = -1, kRelaxed = -2;
+
+// An interned list of items, ascending and distinct, behind one that holds phase, parent, text and
+// value.
 struct Frame {
   Phase phase;
   int32_t parent;  // the frame of the level outside, -1 for none
-  int32_t text;    // what was spelled of a key or string that must be distinct; -1 for none
+  int32_t text;    // what was spelled of a key, string or raw text that is remembered, or kNone
+  int32_t value;   // of `Values`: what stands in an object or array that is remembered; or kNone,
+                   // kRelaxed
   std::span<const Item> items;  // subtle: valid until a frame is made
+
+  bool is_relaxed() const { return value == kRelaxed; }
 };
+
+inline bool is_in_array(Phase phase) {
+  return phase == Phase::kArrayOpen || phase == Phase::kArrayValue || phase == Phase::kArrayNext;
+}
+inline bool is_in_object(Phase phase) {
+  return phase == Phase::kKey || (Phase::kObjectOpen <= phase && phase <= Phase::kObjectNext);
+}
 
 // Whether blanks are the program's automaton's, or how lines are laid out (layout.h): nothing is
 // written that tells; COMPACT or SPACED (one blank behind colons and commas); lines indented by two
@@ -97,6 +114,10 @@ class LexicalState {
   int32_t bits_;
 };
 
+// Whether a text can go on to an end where some values must differ: not known, or it cannot, or it
+// can, if not on all ways; or whatever stands open differs from all that it has to differ from.
+enum class Lead : int8_t { kUnknown, kNowhere, kOn, kFree };
+
 struct State {
   int32_t frame;
   LexicalState lexical;
@@ -104,46 +125,7 @@ struct State {
   std::array<int32_t, 8> blocks{-1, -1, -1, -1, -1, -1, -1, -1};  // of steps, by 32 bytes
   std::array<uint64_t, 4> may_come{};  // nearly the bytes that may come; 0 where not known
   bool may_end = false;                // whether the text may end here
-};
-
-// A trie of the texts that are spelled where they must be distinct; node 0 is the empty one.
-class TextTrie {
- public:
-  explicit TextTrie(std::pmr::memory_resource* memory)
-      : nodes_(1, Node{}, memory), index_(memory) {}
-
-  int32_t child(int32_t text, int32_t byte) {
-    const int64_t key = int64_t{text} << 8 | byte, known = index_.find(key);
-    if (known != Table::kAbsent) return static_cast<int32_t>(known);
-    nodes_.push_back({text, byte});
-    index_.set(key, static_cast<int64_t>(nodes_.size()) - 1);
-    return static_cast<int32_t>(nodes_.size() - 1);
-  }
-
-  int32_t parent(int32_t text) const { return nodes_[text].parent; }
-  int32_t byte(int32_t text) const { return nodes_[text].byte; }
-
-  // What a text has behind its beginning.
-  std::vector<uint8_t> behind(int32_t beginning, int32_t text) const {
-    std::vector<uint8_t> found;
-    for (; text > beginning; text = parent(text)) found.push_back(static_cast<uint8_t>(byte(text)));
-    std::ranges::reverse(found);
-    return found;
-  }
-
-  // Whether a text is the beginning of another, or the other itself; longer ones have larger
-  // numbers.
-  bool is_prefix(int32_t text, int32_t longer) const {
-    while (longer > text) longer = parent(longer);
-    return longer == text;
-  }
-
- private:
-  struct Node {
-    int32_t parent = 0, byte = 0;  // a text without its last byte, and that
-  };
-  std::pmr::vector<Node> nodes_;
-  Table index_;
+  Lead lead = Lead::kUnknown;
 };
 
 // The frames and states that there are, with what they stand on.
@@ -152,9 +134,9 @@ class Frames {
   Frames(const Program& program, Work& work, CountedMemory& memory, int64_t most)
       : p(program),
         work_(work),
-        progresses(program, work, &memory),
-        texts(&memory),
         memory_(memory),
+        progresses(program, work, &memory),
+        values(&memory),
         most_(most),
         frames_(&memory),
         states_(&memory),
@@ -165,16 +147,18 @@ class Frames {
   bool holds(int64_t state) const { return 0 <= state && state < size(); }
   // subtle: valid until a state is made.
   State& operator[](int32_t state) { return states_[state]; }
+  const State& operator[](int32_t state) const { return states_[state]; }
   Frame frame(int32_t number) const {
     const auto items = frames_[number];
-    return {static_cast<Phase>(items[0].value), items[0].part, items[0].place, items.subspan(1)};
+    return {static_cast<Phase>(items[0].value), items[0].part, items[0].place, items[0].content,
+            items.subspan(1)};
   }
   std::span<const Item> rows(int32_t frame) const { return frames_[frame]; }
 
   // A frame is begun, filled in any order, and ended, which gives its number, -1 without items. One
   // is built at a time; those that are there may be read meanwhile.
-  void begin_frame(Phase phase, int32_t parent, int32_t text = -1) {
-    built_.assign(1, {static_cast<int32_t>(phase), parent, text, 0});
+  void begin_frame(Phase phase, int32_t parent, int32_t text, int32_t value) {
+    built_.assign(1, {static_cast<int32_t>(phase), parent, text, value});
   }
   void add(const Item& item) { built_.push_back(item); }
   int32_t end_frame() {
@@ -209,10 +193,11 @@ class Frames {
 
  protected:
   Work& work_;
+  CountedMemory& memory_;
 
  public:
   Progresses progresses;
-  TextTrie texts;
+  Values values;
 
  private:
   bool frame_may_end(int32_t number, LexicalState lexical) const {
@@ -223,7 +208,6 @@ class Frames {
                                [&](const Item& item) { return item_may_end(at.phase, item); });
   }
 
-  CountedMemory& memory_;
   const int64_t most_;
   Lists<Item> frames_;
   std::pmr::vector<State> states_;

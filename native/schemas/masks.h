@@ -113,16 +113,16 @@ class Masks {
     int32_t mask = states_[same].epoch == epoch ? states_[same].mask : new_mask(same);
     states_[same].mask = mask;
     states_[same].epoch = epoch;
-    if (relaxed != state) mask = own_mask(state, mask);
+    if (relaxed != state) mask = own_mask(state, relaxed, mask);
     states_[state].mask = mask;
     states_[state].epoch = epoch;
     return mask;
   }
 
-  // The mask of a state in which some texts may not come again: a row of its own where that matters.
-  int32_t own_mask(int32_t state, int32_t shared) {
+  // The mask of a state in which something may not come again: a row of its own where that matters.
+  int32_t own_mask(int32_t state, int32_t relaxed, int32_t shared) {
     copy(masks_[shared], row_.data(), words_);
-    return repetitions_.remove(state, row_.data()) ? keep(nullptr, row_, {}) : shared;
+    return repetitions_.remove(state, relaxed, row_.data()) ? keep(nullptr, row_, {}) : shared;
   }
 
   int32_t new_mask(int32_t state) {
@@ -176,7 +176,7 @@ class Masks {
     const Frame at = states_.frame(states_[state].frame);
     const auto is_far = [&](const Item& item) { return this->is_far(item); };
     if (at.phase != Phase::kString || std::ranges::none_of(at.items, is_far)) return state;
-    states_.begin_frame(Phase::kString, at.parent);
+    states_.begin_frame(Phase::kString, at.parent, at.text, at.value);
     for (Item item : at.items) {
       if (is_far(item))
         item.content =

@@ -15,10 +15,10 @@ class Members : public Frames {
   int32_t keys_of(int32_t frame, Phase phase) {
     const Frame at = this->frame(frame);
     const bool begins = phase == Phase::kKey;
-    const bool is_distinct = begins && std::ranges::any_of(at.items, [&](const Item& item) {
+    const bool is_distinct = at.value >= 0 || std::ranges::any_of(at.items, [&](const Item& item) {
                                return p.object_distinct[item.part];
                              });
-    begin_frame(phase, at.parent, is_distinct ? 0 : -1);
+    begin_frame(phase, at.parent, begins && is_distinct && !at.is_relaxed() ? 0 : kNone, at.value);
     for (const Item& item : at.items) {
       const int32_t key = p.object_key[item.part];
       if (key >= 0 && progresses.key_may_come(item.part, item.place, key))
@@ -30,12 +30,15 @@ class Members : public Frames {
   // The frame behind a finished key: what is awaited by each choice of its slots.
   int32_t key_end(int32_t frame) {
     const Frame at = this->frame(frame);
-    begin_frame(Phase::kObjectColon, at.parent);
+    const int32_t value = at.value < 0 ? at.value : values.with_key(at.value, at.text);
+    // A key of a value that is remembered stands there once.
+    if (at.value >= 0 && value < 0) return -1;
+    begin_frame(Phase::kObjectColon, at.parent, kNone, value);
     for (const Item& item : at.items) {
       const int64_t slot = progresses.slot_of(item.part, item.place, item.content);
       if (slot < 0) continue;
       const int64_t own = p.object_slot_offsets[item.part] + slot;
-      const int32_t text = p.object_distinct[item.part] && !p.slot_single[own] ? at.text : -1;
+      const int32_t text = p.object_distinct[item.part] && !p.slot_single[own] ? at.text : kNone;
       if (text >= 0 &&
           std::ranges::binary_search(progresses.object_texts(item.part, item.place), text))
         continue;
@@ -50,7 +53,7 @@ class Members : public Frames {
   // The frame that awaits an array's next element; -1 where none may come.
   int32_t elements_of(int32_t frame) {
     const Frame at = this->frame(frame);
-    begin_frame(Phase::kArrayValue, at.parent);
+    begin_frame(Phase::kArrayValue, at.parent, kNone, at.value);
     for (const Item& item : at.items) {
       const int64_t position = progresses.position(item.part, item.place);
       const Range choices = range(p.position_choice_offsets, position);
@@ -74,19 +77,42 @@ class Members : public Frames {
     const Phase phase = outside.phase == Phase::kRootValue     ? Phase::kRootDone
                         : outside.phase == Phase::kObjectValue ? Phase::kObjectNext
                                                                : Phase::kArrayNext;
-    const int32_t text = at.phase == Phase::kString ? at.text : -1;
-    begin_frame(phase, outside.parent);
+    const int32_t value = value_of(at);
+    begin_frame(phase, outside.parent, kNone, value_with(outside, value));
     for (const Item& item : outside.items) {
       if (!std::ranges::binary_search(ended_, item.content)) continue;
       int32_t progress = item.place;
-      if (text >= 0 && p.array_distinct[item.part])
-        progress = progresses.with_text(item.part, progress, text);
+      if (value >= 0 && is_distinct(outside.phase, item))
+        progress = progresses.with_value(item.part, progress, value);
       if (progress >= 0) add({item.value, item.part, progress, 0});
     }
     return end_frame();
   }
 
+  // Whether the items of an alternative must differ.
+  bool is_distinct(Phase phase, const Item& item) const {
+    return phase == Phase::kArrayValue && p.array_distinct[item.part];
+  }
+  bool has_distinct(const Frame& at) const {
+    return std::ranges::any_of(at.items,
+                               [&](const Item& item) { return is_distinct(at.phase, item); });
+  }
+
  private:
+  // The value of a level that ends, where it is remembered.
+  int32_t value_of(const Frame& at) {
+    if (at.phase == Phase::kString) return at.text < 0 ? kNone : values.string(at.text);
+    if (at.phase == Phase::kRaw) return at.text < 0 ? kNone : values.raw(at.text);
+    return at.value;
+  }
+
+  // What is remembered of the level outside, with one value more.
+  int32_t value_with(const Frame& outside, int32_t value) {
+    if (outside.value < 0) return outside.value;
+    return outside.phase == Phase::kArrayValue ? values.with_element(outside.value, value)
+                                               : values.with_value(outside.value, value);
+  }
+
   std::vector<int32_t> ended_;  // values that a level may be closed as
 };
 

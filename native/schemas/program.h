@@ -48,6 +48,7 @@ struct Program : cdec_schema {
         blank(blank_start[0]),
         layout(indent[0] & ~kUsualEscapes),
         few_escapes(indent[0] & kUsualEscapes),
+        has_distinct(holds_one(array_distinct) || holds_one(object_distinct)),
         sets(schema.state_label.size, memory) {
     for (int64_t object = 0; object < object_min.size; ++object) count(object);
   }
@@ -94,10 +95,15 @@ struct Program : cdec_schema {
   int32_t blank;             // state of the blanks before any
   int32_t layout;            // `indent` without kUsualEscapes
   bool few_escapes;
+  bool has_distinct;         // whether some array or object has what must differ
   // subtle: what is read of it depends on no call before; places are numbered as they are met.
   mutable MemberSets sets;
 
  private:
+  static bool holds_one(cdec_u8 bits) {
+    return std::find(bits.at, bits.at + bits.size, 1) != bits.at + bits.size;
+  }
+
   // Counts slots by rank, from the last to the first.
   void count(int64_t object) {
     std::vector<int64_t> order(slot_count(object));

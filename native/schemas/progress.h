@@ -2,8 +2,9 @@
 //
 // A *progress* is an interned list. Of an object: the numbers that `Counted` names, its counters,
 // and the bits of the single slots seen (ordered objects: none); of an array: its elements so far
-// and its counters. Numbers stop where they no longer matter. Behind these stand, ascending, the
-// texts that may not come again. -1 is none: what was asked for cannot be completed.
+// and its counters. Numbers stop where they no longer matter. Behind these stand, ascending, what
+// may not come again: texts of keys, values of elements. -1 is none: what was asked for cannot be
+// completed.
 #pragma once
 
 #include <algorithm>
@@ -121,7 +122,7 @@ class Progresses {
       seen = static_cast<int64_t>(static_cast<uint64_t>(seen) | uint64_t{1} << (slot & 63));
     }
     add_choice(object, choice);
-    if (text >= 0) add_text(object_length(object), text);
+    if (text >= 0) add_used(object_length(object), text);
     return static_cast<int32_t>(lists_.intern(built_));
   }
 
@@ -159,21 +160,29 @@ class Progresses {
     return fitting_regions(object, lists_[progress]) == regions;
   }
 
-  // The texts that may not come again.
-  Numbers array_texts(int32_t array, int32_t progress) const {
+  // The values that may not come again, and the texts of keys.
+  Numbers array_values(int32_t array, int32_t progress) const {
     return lists_[progress].subspan(array_length(array));
   }
   Numbers object_texts(int32_t object, int32_t progress) const {
     return lists_[progress].subspan(object_length(object));
   }
 
-  // With one text more, an element of the array; none where it was there.
-  int32_t with_text(int32_t array, int32_t progress, int32_t text) {
-    if (std::ranges::binary_search(array_texts(array, progress), text)) return -1;
+  // With the value of one element more; none where it was there.
+  int32_t with_value(int32_t array, int32_t progress, int32_t value) {
+    if (std::ranges::binary_search(array_values(array, progress), value)) return -1;
     const Numbers old = lists_[progress];
     built_.assign(old.begin(), old.end());
-    add_text(array_length(array), text);
+    add_used(array_length(array), value);
     return static_cast<int32_t>(lists_.intern(built_));
+  }
+
+  // As if nothing had to differ.
+  int32_t relaxed_array(int32_t array, int32_t progress) {
+    return first_of(progress, array_length(array));
+  }
+  int32_t relaxed_object(int32_t object, int32_t progress) {
+    return first_of(progress, object_length(object));
   }
 
  private:
@@ -315,9 +324,15 @@ class Progresses {
     }
   }
 
-  // Adds a text to the progress that is made, behind its numbers.
-  void add_text(int64_t length, int32_t text) {
-    built_.insert(std::upper_bound(built_.begin() + length, built_.end(), text), text);
+  // Adds a text or value to the progress that is made, behind its numbers.
+  void add_used(int64_t length, int32_t used) {
+    built_.insert(std::upper_bound(built_.begin() + length, built_.end(), used), used);
+  }
+
+  int32_t first_of(int32_t progress, int64_t length) {
+    const Numbers old = lists_[progress].first(length);
+    built_.assign(old.begin(), old.end());
+    return static_cast<int32_t>(lists_.intern(built_));
   }
 
   const Program& p;

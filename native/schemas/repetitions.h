@@ -1,11 +1,15 @@
-// Masks of keys and strings that must be distinct: what no repetition decides is shared.
+// Masks of states in which values or keys must differ: what no repetition decides is shared.
 //
-// The mask is that of a state without uniqueness, less the tokens that would spell a used text or
-// what only used ones go on from: those along the rest of one. Nor does that state know what was
-// spelled once its text is closed, as it may be within a token. These few are stepped one by one.
+// The mask is that of the state as if nothing had to differ, less the tokens that would repeat
+// something, or what only used values begin with. Those are found by walking the two states side by
+// side, as long as what is spelled can become something that was used; and one by one of the tokens
+// in which an item or member ends and another begins that may have been there.
 #pragma once
 
-#include "states.h"
+#include <string>
+#include <unordered_map>
+
+#include "differing.h"
 
 namespace cdec::schemas {
 
@@ -13,101 +17,162 @@ class Repetitions {
  public:
   Repetitions(States& states, const cdec_token_trie& whole) : states_(states), whole_(whole) {
     const Program& p = states.p;
-    for (int64_t token = 0; token + 1 < p.vocabulary_offsets.size; ++token) {
-      const Range bytes = range(p.vocabulary_offsets, token);
-      const uint8_t* at = p.vocabulary_bytes.at;
-      if (std::count(at + bytes.first, at + bytes.last, '"') > 1)
-        several_.push_back(static_cast<int32_t>(token));
+    for (int64_t token = 0; token + 1 < p.vocabulary_offsets.size && p.has_distinct; ++token) {
+      const std::string_view text = text_of(token);
+      if (text.find(',') == text.npos) continue;
+      begins_.push_back(static_cast<int32_t>(token));
+      if (text.find(',', text.find('"')) != text.npos)
+        begins_behind_quote_.push_back(static_cast<int32_t>(token));
     }
+    int32_t deepest = 0;
+    for (int64_t node = 0; node < whole.depth.size; ++node)
+      deepest = std::max(deepest, whole.depth[node]);
+    path_.resize(deepest + 1);
   }
 
-  // The state without the text that must be distinct.
+  // The state as if nothing had to differ; itself where nothing has.
   int32_t without_uniqueness(int32_t state) {
-    const Frame at = states_.frame(states_[state].frame);
-    if (at.phase < Phase::kKey || at.text < 0) return state;
-    states_.begin_frame(at.phase, at.parent);
-    for (const Item& item : at.items) states_.add(item);
-    return states_.state_of(states_.end_frame(), states_[state].lexical);
+    const int32_t frame = states_[state].frame;
+    if (!states_.p.has_distinct || !states_.remembers(frame)) return state;
+    return states_.state_of(states_.relaxed(frame), states_[state].lexical);
   }
 
-  // The texts that may not come again and begin with what was spelled.
-  std::vector<int32_t> used_texts(int32_t state) {
-    std::vector<int32_t> found;
-    const Frame at = states_.frame(states_[state].frame);
-    const bool is_key = at.phase == Phase::kKey;
-    const Progresses& progresses = states_.progresses;
-    for (const Item& item : (is_key ? at : states_.frame(at.parent)).items)
-      for (const int64_t text : is_key ? progresses.object_texts(item.part, item.place)
-                                       : progresses.array_texts(item.part, item.place))
-        if (states_.texts.is_prefix(at.text, static_cast<int32_t>(text)))
-          found.push_back(static_cast<int32_t>(text));
-    return found;
-  }
-
-  // Removes the tokens that lead nowhere for that from a mask; returns whether there are any.
-  bool remove(int32_t state, uint32_t* words) {
+  // Removes the tokens that lead nowhere from the mask of the state that has no uniqueness; returns
+  // whether there are any.
+  bool remove(int32_t state, int32_t relaxed, uint32_t* words) {
     removed_ = false;
-    for (const int32_t token : several_) step(state, words, token);
-    remove_used(state, words);
+    const Risks& risks = risks_of(relaxed, words);
+    for (const int32_t token : risks.tokens) try_token(state, token, words);
+    if (!risks.keys.empty()) {
+      const int32_t frame = states_[state].frame;
+      const std::vector<std::string> seen = states_.remembered_keys(frame);
+      // A key that is open may end in the token.
+      const bool is_open = states_.frame(frame).phase == Phase::kKey;
+      const auto is_risky = [&](const Key& key) {
+        return is_open || std::ranges::any_of(
+                              seen, [&](const std::string& other) { return key.begins(other); });
+      };
+      for (const Key& key : risks.keys)
+        if (is_risky(key)) try_token(state, key.token, words);
+    }
+    if (!states_.is_free(state)) walk(state, relaxed, words);
     return removed_;
   }
 
  private:
-  // Removes the tokens that repeat a used text, or that none but used ones begin with.
-  void remove_used(int32_t state, uint32_t* words) {
-    const std::vector<int32_t> used = used_texts(state);
-    if (used.empty()) return;
-    // Within an escape any token may be the rest of one.
-    if (states_[state].lexical.is_escape())
-      return step_below(state, words, 0, static_cast<int32_t>(whole_.depth.size));
-    const int32_t text = states_.frame(states_[state].frame).text;
-    for (const int32_t longer : used) follow(state, words, text, longer);
+  struct Place {
+    int32_t state, relaxed;
+  };
+  // A token in which a key begins, and as much of the key as it holds.
+  struct Key {
+    int32_t token;
+    std::string_view text;
+    bool is_whole;
+
+    bool begins(const std::string& other) const {
+      return is_whole ? other == text : other.starts_with(text);
+    }
+  };
+  // Tokens that may repeat something though what stands open differs from what it has to.
+  struct Risks {
+    std::vector<int32_t> tokens;
+    std::vector<Key> keys;
+  };
+  static constexpr size_t kMostRisks = 4096;  // states of which they are kept
+
+  std::string_view text_of(int64_t token) const {
+    const Range bytes = range(states_.p.vocabulary_offsets, token);
+    return {reinterpret_cast<const char*>(states_.p.vocabulary_bytes.at) + bytes.first,
+            static_cast<size_t>(bytes.size())};
   }
 
-  // Steps the tokens that begin with the rest of a used text, or with an escape in it.
-  void follow(int32_t state, uint32_t* words, int32_t text, int32_t used) {
-    std::vector<int32_t> rest;  // from its end on
-    for (; used > text; used = states_.texts.parent(used)) rest.push_back(states_.texts.byte(used));
-    int32_t first = 0, last = static_cast<int32_t>(whole_.depth.size);
-    while (first < last) {
-      const int32_t escape = child(first, last, '\\');
-      if (escape >= 0) step_below(state, words, escape, whole_.skip[escape]);
-      const int32_t byte = rest.empty() ? '"' : rest.back();
-      if (!rest.empty() && byte == '\\') return;
-      const int32_t node = child(first, last, byte);
-      if (rest.empty() && node >= 0) step_below(state, words, node, whole_.skip[node]);
-      // What is no content unless it is escaped is no way on.
-      if (rest.empty() || node < 0 || byte == '"') return;
-      step_below(state, words, node, node + 1);
-      rest.pop_back();
-      first = node + 1;
-      last = whole_.skip[node];
+  const Risks& risks_of(int32_t relaxed, const uint32_t* words) {
+    if (const auto known = risks_.find(relaxed); known != risks_.end()) return known->second;
+    if (risks_.size() == kMostRisks) risks_.clear();
+    const Phase phase = states_.frame(states_[relaxed].frame).phase;
+    const bool is_content = phase == Phase::kKey || phase == Phase::kString;
+    Risks risks;
+    for (const int32_t token : is_content ? begins_behind_quote_ : begins_)
+      if (words[token >> 5] >> (token & 31) & 1) assess(relaxed, token, risks);
+    return risks_[relaxed] = std::move(risks);
+  }
+
+  // Follows a token as if nothing had to differ to what begins in it.
+  void assess(int32_t state, int32_t token, Risks& risks) {
+    const std::string_view text = text_of(token);
+    Key key{token, {}, false};
+    bool has_key = false;
+    for (size_t at = 0; at < text.size(); ++at) {
+      state = states_.step(state, static_cast<uint8_t>(text[at]));
+      if (text[at] != ',' || state < 0) continue;
+      const size_t first = text.find('"', at);
+      const bool is_key = states_.awaits_other_key(state) && first != text.npos;
+      if (states_.awaits_distinct(state) || (is_key && has_key)) return risks.tokens.push_back(token);
+      if (!is_key) continue;
+      has_key = true;
+      const size_t last = text.find('"', first + 1);
+      key.text = text.substr(first + 1, last == text.npos ? last : last - first - 1);
+      key.is_whole = last != text.npos;
+      if (key.text.find('\\') != text.npos) return risks.tokens.push_back(token);
+    }
+    if (has_key) risks.keys.push_back(key);
+  }
+
+  // Walks the tokens as long as used values begin so.
+  void walk(int32_t state, int32_t relaxed, uint32_t* words) {
+    path_[0] = {state, relaxed};
+    suspects_.assign(1, suspects_of(state));
+    for (int64_t node = 0; node < whole_.depth.size;) {
+      const int32_t depth = whole_.depth[node], byte = whole_.node_byte[node];
+      const Place before = path_[depth - 1];
+      const bool may_come = suspects_[depth - 1][byte] && states_.may_come(before.relaxed, byte);
+      const int32_t relaxed = may_come ? states_.step(before.relaxed, byte) : -1;
+      const int32_t after = relaxed < 0 ? -1 : states_.step(before.state, byte);
+      if (relaxed >= 0 && after < 0) clear_below(node, words);
+      const bool goes_on = after >= 0 && !states_.is_free(after) && whole_.skip[node] > node + 1;
+      if (goes_on) {
+        path_[depth] = {after, relaxed};
+        suspects_.resize(depth);
+        suspects_.push_back(suspects_of(after));
+      }
+      node = goes_on ? node + 1 : whole_.skip[node];
     }
   }
 
-  // The node of a byte among siblings from `first` on, -1 where there is none.
-  int32_t child(int32_t first, int32_t last, int32_t byte) const {
-    while (first < last && whole_.node_byte[first] != byte) first = whole_.skip[first];
-    return first < last ? first : -1;
+  // The bytes behind which something may still be what was used, or be over.
+  std::bitset<256> suspects_of(int32_t state) {
+    const Phase phase = states_.frame(states_[state].frame).phase;
+    const bool is_content = phase == Phase::kKey || phase == Phase::kString;
+    if (!is_content || states_[state].lexical.is_escape()) return std::bitset<256>().set();
+    return states_.used_bytes(state).set('"').set('\\');
   }
 
-  // Steps the tokens of nodes, and takes those from a mask that lead nowhere.
-  void step_below(int32_t state, uint32_t* words, int32_t first, int32_t last) {
-    for (int32_t i = whole_.token_offsets[first]; i < whole_.token_offsets[last]; ++i)
-      step(state, words, whole_.token_ids[i]);
+  void try_token(int32_t state, int32_t token, uint32_t* words) {
+    if (words[token >> 5] >> (token & 31) & 1 && states_.step_token(state, token) < 0)
+      clear(token, words);
   }
 
-  void step(int32_t state, uint32_t* words, int32_t token) {
-    uint32_t& word = words[token >> 5];
+  void clear_below(int64_t node, uint32_t* words) {
+    const int64_t first = whole_.token_offsets[node],
+                  last = whole_.token_offsets[whole_.skip[node]];
+    for (int64_t i = first; i < last; ++i) clear(whole_.token_ids[i], words);
+  }
+
+  void clear(int32_t token, uint32_t* words) {
     const uint32_t bit = 1u << (token & 31);
-    if (!(word & bit) || states_.step_token(state, token) >= 0) return;
-    word &= ~bit;
-    removed_ = true;
+    removed_ |= (words[token >> 5] & bit) != 0;
+    words[token >> 5] &= ~bit;
   }
 
   States& states_;
   const cdec_token_trie& whole_;  // of all tokens
-  std::vector<int32_t> several_;  // tokens with more than one quote
+  // Tokens with a comma, behind which another member or element may begin; those where a quote stands
+  // before it.
+  std::vector<int32_t> begins_, begins_behind_quote_;
+  std::unordered_map<int32_t, Risks> risks_;  // by states without uniqueness
+  // Of the walk under way: states and bytes to follow, by depth.
+  std::vector<Place> path_;
+  std::vector<std::bitset<256>> suspects_;
   bool removed_ = false;
 };
 

@@ -4,7 +4,7 @@
 // the many nodes between are pairs of a token's node and places in sets, and nothing is kept of them.
 #pragma once
 
-#include "states.h"
+#include "differing.h"
 
 namespace cdec::schemas {
 
@@ -35,6 +35,7 @@ class SetTokens {
     const Frame at = states_.frame(states_[state].frame);
     items_.assign(at.items.begin(), at.items.end());
     parent_ = at.parent;
+    value_ = at.value;
     lexical_ = states_[state].lexical;
     width_ = items_.size();
     members_.clear();
@@ -91,7 +92,7 @@ class SetTokens {
 
   // The engine's state of the pair at a depth.
   int32_t state_at(int32_t depth) {
-    states_.begin_frame(Phase::kString, parent_);
+    states_.begin_frame(Phase::kString, parent_, kNone, value_);
     for (size_t i = 0; i < width_; ++i) {
       const Cursor& at = cursors_[depth * width_ + i];
       if (at.is_dead()) continue;
@@ -111,7 +112,7 @@ class SetTokens {
   std::vector<Item> items_;
   std::vector<const MemberSource*> members_;
   std::vector<Cursor> cursors_;
-  int32_t parent_ = -1;
+  int32_t parent_ = -1, value_ = kNone;
   LexicalState lexical_;
 };
 

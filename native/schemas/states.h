@@ -1,38 +1,29 @@
 // States of texts, and the steps between them by bytes: each is thought about once, and remembered.
+// Whether what stands open can differ from what it has to differ from is not looked at (differing.h).
 #pragma once
 
 #include "contents.h"
 
 namespace cdec::schemas {
 
-class States : public Strings {
+class Steps : public Strings {
  public:
-  States(const Program& program, Work& work, CountedMemory& memory, int64_t most)
+  Steps(const Program& program, Work& work, CountedMemory& memory, int64_t most)
       : Strings(program, work, memory, most), steps_(&memory) {}
 
   int32_t start() {
     const bool is_fixed = 0 < p.layout && p.layout <= kMostIndent;
-    begin_frame(Phase::kRootValue, -1);
+    begin_frame(Phase::kRootValue, -1, kNone, kNone);
     add({});
     return state_of(end_frame(), between(is_fixed ? Style::kByTwo : Style::kUndecided));
   }
 
-  // The state after a byte, -1 for none. O(1) if done before.
-  int32_t step(int32_t state, int32_t byte) {
+  // The state after a byte, -1 for none; of values that must differ one may be left or none. O(1) if
+  // done before.
+  int32_t nearly_step(int32_t state, int32_t byte) {
     const int32_t block = (*this)[state].blocks[byte >> 5];
     const int32_t known = block < 0 ? kUnknown : steps_[block][byte & 31];
     return known == kUnknown ? compute_step(state, byte) : known;
-  }
-
-  // The state after a token's bytes, -1 where it is not allowed, or has none.
-  int32_t step_token(int32_t state, int64_t token) {
-    const Range bytes = range(p.vocabulary_offsets, token);
-    if (bytes.empty()) return -1;
-    for (const int64_t at : bytes) {
-      state = step(state, p.vocabulary_bytes[at]);
-      if (state < 0) return -1;
-    }
-    return state;
   }
 
   // Whether a byte is worth a step: false where none leads on. O(1) if asked before.
@@ -40,6 +31,19 @@ class States : public Strings {
     const auto& known = (*this)[state].may_come;
     if (!(known[0] | known[1] | known[2] | known[3])) find_bytes(state);
     return (*this)[state].may_come[byte >> 6] >> (byte & 63) & 1;
+  }
+
+ protected:
+  // The frame of raw texts after a byte, -1 where none goes on.
+  int32_t raw_byte(int32_t frame, int32_t byte) {
+    const Frame at = this->frame(frame);
+    begin_frame(Phase::kRaw, at.parent,
+                at.text < 0 ? kNone : values.texts.child(at.text, byte), at.value);
+    for (const Item& item : at.items) {
+      const int32_t after = p.step(item.place, byte);
+      if (after >= 0) add({item.value, item.part, after, 0});
+    }
+    return end_frame();
   }
 
  private:
@@ -84,7 +88,7 @@ class States : public Strings {
     if (p.state_label[lexical.blanks()] < 0) return -1;
     if (lexical.blanks() == p.blank) return structural(frame, byte, Style::kUndecided);
     // As if no white space had stood before it.
-    return step(state_of(frame, LexicalState(p.blank)), byte);
+    return nearly_step(state_of(frame, LexicalState(p.blank)), byte);
   }
 
   // The state after a byte between strings and raw texts.
@@ -133,29 +137,18 @@ class States : public Strings {
                         : byte == '[' ? Phase::kArrayOpen
                                       : Phase::kRaw;
     const Frame outside = this->frame(frame);
-    const bool is_distinct = phase == Phase::kString && outside.phase == Phase::kArrayValue &&
-                             std::ranges::any_of(outside.items, [&](const Item& item) {
-                               return p.array_distinct[item.part];
-                             });
-    begin_frame(phase, frame, is_distinct ? 0 : -1);
-    for (const Item& item : outside.items)
-      if (is_distinct) {
-        add_unused(frame, item.content);
-      } else {
-        add_alternatives(phase, item.content, byte);
-      }
+    const bool is_remembered = outside.value >= 0 || (!outside.is_relaxed() && has_distinct(outside));
+    const int32_t other = outside.is_relaxed() ? kRelaxed : kNone;
+    int32_t text = kNone, value = other;
+    if (is_remembered && phase == Phase::kString) text = 0;
+    if (is_remembered && phase == Phase::kRaw) text = values.texts.child(0, byte);
+    if (is_remembered && phase == Phase::kObjectOpen) value = values.empty_object();
+    if (is_remembered && phase == Phase::kArrayOpen) value = values.empty_array();
+    begin_frame(phase, frame, text, value);
+    for (const Item& item : outside.items) add_alternatives(phase, item.content, byte);
     const int32_t made = end_frame();
     if (phase == Phase::kRaw) return raw_state(made, style);
     return state_of(made, phase == Phase::kString ? LexicalState(style, 0) : between(style));
-  }
-
-  // Adds the strings of a value that may begin where some must not come again.
-  void add_unused(int32_t frame, int32_t value) {
-    for (const int64_t string : range(p.string_offsets, value)) {
-      const int32_t begin = p.string_begin(string);
-      const Item item{value, static_cast<int32_t>(string), begin, 0};
-      if (begin >= 0 && has_unused(frame, item, 0)) add(item);
-    }
   }
 
   // Adds how a value may begin with a byte.
@@ -177,17 +170,6 @@ class States : public Strings {
     }
   }
 
-  // The frame of raw texts after a byte, -1 where none goes on.
-  int32_t raw_byte(int32_t frame, int32_t byte) {
-    const Frame at = this->frame(frame);
-    begin_frame(Phase::kRaw, at.parent);
-    for (const Item& item : at.items) {
-      const int32_t after = p.step(item.place, byte);
-      if (after >= 0) add({item.value, item.part, after, 0});
-    }
-    return end_frame();
-  }
-
   // The state of a frame of raw texts; that behind them where none of them goes on.
   int32_t raw_state(int32_t frame, Style style) {
     if (frame < 0) return -1;
@@ -198,7 +180,7 @@ class States : public Strings {
 
   int32_t in_phase(int32_t frame, Phase phase) {
     const Frame at = this->frame(frame);
-    begin_frame(phase, at.parent);
+    begin_frame(phase, at.parent, at.text, at.value);
     for (const Item& item : at.items) add(item);
     return end_frame();
   }

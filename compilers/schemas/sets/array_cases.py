@@ -16,6 +16,8 @@ from typing import NamedTuple
 from cdec.compilers.schemas.sets.shapes import TRUE, ArrayShape, Contains, Goal, conjunction
 
 Groups = tuple[tuple[Goal, int], ...]
+_MANY = 1 << 16
+"""Values of which no text holds as many as items."""
 _TOO_MANY = "too many items could be the ones to contain"
 
 
@@ -190,12 +192,12 @@ class Distinct(NamedTuple):
 
     Attributes:
         constants: The goals of values that are told apart one by one.
-        strings: Beside these, the goal of strings that are remembered; None for none.
-        most: So many values there are; None for more than a text comes to.
+        others: Beside these, the goal of values that are remembered; None for none.
+        most: So many values there are; None where that is not counted.
     """
 
     constants: tuple[Goal, ...]
-    strings: Goal | None
+    others: Goal | None
     most: int | None
 
 
@@ -220,8 +222,9 @@ class ArrayCases:
 
     Args:
         has_value: Whether a goal has a value.
-        values: Returns the values of a goal as items that must all differ; None where these are too
-            many to tell apart.
+        values: Returns the values of a goal as items that must all differ; None where they are to
+            be remembered whole.
+        at_least: Returns how many values a goal has, up to a number, or fewer.
         most: Alternatives, as ``max_alternatives``.
     """
 
@@ -229,10 +232,12 @@ class ArrayCases:
         self,
         has_value: Callable[[Goal], bool],
         values: Callable[[Goal, str], Distinct | None],
+        at_least: Callable[[Goal, int], int],
         most: int,
     ) -> None:
         self._has_value = has_value
         self._values = values
+        self._at_least = at_least
         self._most = most
 
     def of(self, shape: ArrayShape) -> Iterator[ArrayCase]:
@@ -332,17 +337,35 @@ class ArrayCases:
         """Return the values of which no two items may be equal."""
         shape = case.shape
         path = shape.unique[0]
-        if shape.prefix:
-            raise UndecidedError(path, "items with schemas of their own must all differ")
-        if shape.contains or case.groups:
-            raise UndecidedError(path, "items must all differ, and some be contained")
-        found = self._values(shape.rest, path)
-        if found is None:
+        if not (shape.prefix or shape.contains or case.groups):
+            found = self._values(shape.rest, path)
+            if found is not None:
+                return found
+        if not self._leaves_some(case):
             raise UndecidedError(
-                path,
-                "items that must all differ are enforced where they are strings or few values",
+                path, "items must all differ, and those that there must be may have been used up"
             )
-        return found
+        return Distinct((), shape.rest, None)
+
+    def _leaves_some(self, case: ArrayCase) -> bool:
+        """Say whether of the items that must come some are always left, whichever came before."""
+        shape = case.shape
+        is_simple = not case.groups and all(c.high is None for c in shape.contains)
+        if is_simple and (shape.high is None or not shape.contains):
+            asked = [(shape.item(i), i + 1) for i in range(min(shape.low, len(shape.prefix)))]
+            if shape.low > len(shape.prefix):
+                asked.append((shape.rest, shape.low))
+            # What meets a demand counts for it, so that no more of it is used than was asked for.
+            asked += [(conjunction((shape.rest, c.goal)), c.low) for c in shape.contains]
+        else:
+            many = _MANY if shape.high is None else shape.high
+            goals = {*shape.prefix, shape.rest, *(goal for goal, _ in case.groups)}
+            for c in shape.contains:
+                goals |= {conjunction((goal, c.goal)) for goal in goals} | {
+                    conjunction((goal, contrary(c.goal))) for goal in goals if c.high is not None
+                }
+            asked = [(goal, many) for goal in goals if self._has_value(goal)]
+        return all(self._at_least(goal, number) >= number for goal, number in asked)
 
 
 def _without_implied(contains: tuple[Contains, ...]) -> tuple[Contains, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from cdec.compilers.regular.edges import Edges
 from cdec.compilers.schemas.document import Schema
 from cdec.compilers.schemas.sets.array_cases import ArrayCase, ArrayCases, Distinct, UndecidedError
+from cdec.compilers.schemas.sets.at_least import AtLeast
 from cdec.compilers.schemas.sets.expansion import Expansion, UnderWayError
 from cdec.compilers.schemas.sets.object_cases import ObjectCases
 from cdec.compilers.schemas.sets.shapes import FALSE, TRUE, ArrayShape, Goal, conjunction
@@ -51,7 +52,8 @@ class Satisfiable:
     def __init__(self, expansion: Expansion) -> None:
         most = expansion.options.limits.max_alternatives
         self.objects = ObjectCases(self, most)
-        self.arrays = ArrayCases(self, self._few_values, most)
+        at_least = AtLeast(expansion, self, self.cases_of_array, self.objects)
+        self.arrays = ArrayCases(self, self._few_values, at_least, most)
         self._expansion = expansion
         self._known: dict[Goal, bool] = {TRUE: True, FALSE: False}
         self._under_way: dict[Goal, int] = {}
@@ -120,15 +122,23 @@ class Satisfiable:
     def _few_values(self, goal: Goal, path: str) -> Distinct | None:
         """Return the values of a goal as items that must all differ.
 
-        None where others than strings are many, or strings stand beside a set, which could hold
-        them. How many members a set has is known where it is given.
+        None where others than strings are many. How many members a set has is known where it is
+        given.
+
+        Raises:
+            UndecidedError: Others stand beside the members of a set, which could hold them.
         """
         found, goals = self._expansion.expand(goal), self._expansion.goals
-        are_mixed = found.members and (len(found.members) > 1 or not found.strings.is_empty)
-        if found.objects or found.arrays or are_mixed:
-            return None
         numbers, strings = found.numbers.finite(_FEW_VALUES), found.strings.finite(_FEW_STRINGS)
-        if numbers is None:
+        if found.members and (
+            len(found.members) > 1
+            or not found.strings.is_empty
+            or found.objects
+            or found.arrays
+            or numbers is None
+        ):
+            raise UndecidedError(path, "members of a set and other values must all differ")
+        if found.objects or found.arrays or numbers is None:
             return None
         words = [{"null": None, "true": True, "false": False}[word] for word in sorted(found.words)]
         values = (*words, *numbers, *(strings or ()))

@@ -99,9 +99,9 @@ def test_the_shared_half_of_schemastore_is_right_or_refused_for_known_reasons(
     codes = Counter(found.error.split(":")[0] for found in outcomes.values())
     slowest = sorted((found.seconds, name) for name, found in outcomes.items())[-5:]
     print(codes, slowest)
-    # Others refer to documents of the half that is not there, or ask for items that all differ.
+    # Others refer to documents of the half that is not there, or to arrays that are not unique.
     assert codes.keys() <= {"", "E_LIMIT", *_REFUSED}
-    assert codes[""] >= 398
+    assert codes[""] >= 445
 
 
 # --- Schemas whose instances others have judged: nothing valid is refused, nothing invalid taken.

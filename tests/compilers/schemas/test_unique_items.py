@@ -18,7 +18,6 @@ from cdec.compilers.schemas.compile import build_schema
 from cdec.compilers.schemas.opened import schema_constraint
 from cdec.compilers.schemas.options import Escapes, SchemaOptions
 from cdec.compilers.schemas.sets import satisfiable
-from cdec.core.errors import CdecError
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -195,19 +194,6 @@ def test_draws_follow_their_law(method: str) -> None:
     share = np.array([counts[row] for row in rows]) / n
     # Five standard errors of a share, and one draw.
     assert (abs(share - law) <= 5 * np.sqrt(law / n) + 1 / n).all()
-
-
-# --- What stays refused.
-
-
-@pytest.mark.parametrize(
-    "items", [{"type": "object"}, {"type": "integer"}, {"type": "array"}, {}], ids=str
-)
-def test_other_values_than_strings_that_are_many_are_refused_by_name(items: Any) -> None:
-    schema = json.dumps({"type": "array", "uniqueItems": True, "items": items})
-    with pytest.raises(CdecError, match="/uniqueItems cannot be enforced") as error:
-        schema_constraint(schema, WORLD)
-    assert error.value.details["keyword"] == "uniqueItems"
 
 
 def test_many_strings_are_bounded_by_their_number() -> None:

@@ -77,6 +77,21 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "minItems": 2,
         "uniqueItems": True,
     },
+    "distinct values": {
+        "type": "array",
+        "items": {
+            "anyOf": [
+                {"type": "integer"},
+                {
+                    "type": "object",
+                    "properties": {"a": {"type": "boolean"}, "b": {"enum": ["x", "xy"]}},
+                    "additionalProperties": False,
+                },
+            ]
+        },
+        "minItems": 3,
+        "uniqueItems": True,
+    },
     "contains": {"type": "array", "contains": {"const": 5}, "items": {"type": "integer"}},
     "contains two": {"type": "array", "contains": {"const": 5}, "minContains": 2, "maxItems": 6},
     "tuple": {
@@ -117,7 +132,7 @@ def test_from_every_state_a_way_to_the_end_is_known(name: str, whitespace: str) 
     np.testing.assert_array_equal(session.fewest_ahead(ours), other.fewest_ahead(theirs))
 
 
-@pytest.mark.parametrize("name", ["person", "tree", "distinct strings", "contains two", "long"])
+@pytest.mark.parametrize("name", ["person", "tree", "distinct values", "contains two", "long"])
 def test_every_text_of_a_schema_ends_in_time(name: str) -> None:
     constraint, rng = constraint_of(name), np.random.default_rng(5)
     with pytest.raises(FitError) as found:
