@@ -46,8 +46,10 @@ def with_capacities(arrays: SchemaArrays, sets: Sequence[MemberTexts]) -> Schema
 
 
 def _sets_of_items(arrays: SchemaArrays, array: int) -> set[int]:
-    """Return the numbers of the sets whose members are items of an array."""
+    """Return the numbers of the sets whose members are the items of an array, all alike."""
     first, last = arrays.array_position_offsets[array : array + 2].tolist()
+    if last - first > 1:
+        return set()
     begin, end = arrays.position_choice_offsets[[first, last]].tolist()
     found: set[int] = set()
     for value in arrays.choice_value[begin:end].tolist():

@@ -147,10 +147,8 @@ def accept_unique(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
 
 
 def refuse_unique(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the arrays with equal items."""
-    if not value:
-        return NOTHING
-    return expansion.unsupported(schema, "uniqueItems", "two items would have to be equal")
+    """Return the arrays with equal items; whether there are any is asked where they are used."""
+    return only(ArrayShape(low=2, repeating=(f"{schema.path}/uniqueItems",))) if value else NOTHING
 
 
 HANDLERS: dict[str, tuple[Handler, Handler]] = {

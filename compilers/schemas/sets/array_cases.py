@@ -250,6 +250,10 @@ class ArrayCases:
             if number == self._most:
                 raise UndecidedError(shape.contains[0].path, _TOO_MANY)
             cut = case.shape
+            if cut.repeating:
+                if cut.high is not None and cut.high < 2:
+                    continue
+                raise UndecidedError(cut.repeating[0], "two items would have to be equal")
             if not cut.unique or (cut.high is not None and cut.high <= 1):
                 yield case._replace(shape=replace(cut, unique=()))
                 continue

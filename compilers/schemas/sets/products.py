@@ -83,6 +83,8 @@ class Inclusion:
 
     def arrays(self, inner: ArrayShape, outer: ArrayShape) -> bool:
         """Say whether every array of a shape belongs to another for sure."""
+        if not set(outer.repeating) <= set(inner.repeating):
+            return False
         if outer.low > inner.low or not set(outer.unique) <= set(inner.unique):
             return False
         if outer.high is not None and (inner.high is None or inner.high > outer.high):

@@ -117,7 +117,8 @@ class Satisfiable:
                 self._expansion.refuse(error.path, error.path.rsplit("/", 1)[1], error.reason)
                 kept = tuple(c for c in shape.contains if c.path != error.path)
                 unique = () if error.path in shape.unique else shape.unique
-                shape = replace(shape, contains=kept, unique=unique)
+                repeating = () if error.path in shape.repeating else shape.repeating
+                shape = replace(shape, contains=kept, unique=unique, repeating=repeating)
 
     def _few_values(self, goal: Goal, path: str) -> Distinct | None:
         """Return the values of a goal as items that must all differ.

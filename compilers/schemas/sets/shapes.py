@@ -148,6 +148,7 @@ class ArrayShape:
         low, high: Numbers of items; ``high`` None for any.
         contains: How many items of which goals.
         unique: JSON pointers of the keywords that ask for items without equals.
+        repeating: JSON pointers of those that must not hold: two items are equal.
     """
 
     prefix: tuple[Goal, ...] = ()
@@ -156,6 +157,7 @@ class ArrayShape:
     high: int | None = None
     contains: tuple[Contains, ...] = ()
     unique: tuple[str, ...] = ()
+    repeating: tuple[str, ...] = ()
 
     def item(self, index: int) -> Goal:
         """Return the goal of an item."""
@@ -357,7 +359,7 @@ def both(
 
 
 def both_arrays(a: ArrayShape, b: ArrayShape) -> ArrayShape | None:
-    """Return the arrays of both shapes; None where the numbers of items exclude each other."""
+    """Return the arrays of both shapes; None where the shapes exclude each other outright."""
     if a is ANY_ARRAY or b is ANY_ARRAY:
         return b if a is ANY_ARRAY else a
     low, high = max(a.low, b.low), _least(a.high, b.high)
@@ -369,7 +371,10 @@ def both_arrays(a: ArrayShape, b: ArrayShape) -> ArrayShape | None:
     )
     contains = tuple(dict.fromkeys((*a.contains, *b.contains)))
     unique = tuple(dict.fromkeys((*a.unique, *b.unique)))
-    return ArrayShape(prefix, conjunction((a.rest, b.rest)), low, high, contains, unique)
+    repeating = tuple(dict.fromkeys((*a.repeating, *b.repeating)))
+    if repeating and (unique or (high is not None and high < 2)):
+        return None
+    return ArrayShape(prefix, conjunction((a.rest, b.rest)), low, high, contains, unique, repeating)
 
 
 def both_objects(a: ObjectShape, b: ObjectShape) -> ObjectShape | None:

@@ -101,7 +101,7 @@ def test_the_shared_half_of_schemastore_is_right_or_refused_for_known_reasons(
     print(codes, slowest)
     # Others refer to documents of the half that is not there, or to arrays that are not unique.
     assert codes.keys() <= {"", "E_LIMIT", *_REFUSED}
-    assert codes[""] >= 445
+    assert codes[""] >= 446
 
 
 # --- Schemas whose instances others have judged: nothing valid is refused, nothing invalid taken.

@@ -252,6 +252,17 @@ def _reversed(value: Any) -> Any:
     return [_reversed(item) for item in value] if isinstance(value, list) else value
 
 
+def test_that_items_are_equal_is_asked_only_of_arrays_that_are_left() -> None:
+    branches = [array_of({"type": "string"}), array_of({"type": "integer"})]
+    session = session_of({"oneOf": branches})
+    taken = {
+        text: accepts(session, text) for text in ('["a"]', "[1,2]", "[]", '["a","a"]', "[1,1]")
+    }
+    assert taken == {'["a"]': True, "[1,2]": True, "[]": False, '["a","a"]': False, "[1,1]": False}
+    short = session_of({"type": "array", "maxItems": 1, "not": array_of({"type": "integer"})})
+    assert accepts(short, '["a"]') and not accepts(short, "[1]")
+
+
 # --- What stays refused.
 
 
