@@ -18,7 +18,8 @@ import numpy as np
 from llama_cpp import Llama
 from numpy.typing import NDArray
 
-from cdec.core.constraint import DEAD, DONE, Constraint
+from cdec.core.constraint import DEAD, DONE
+from cdec.core.constraint_source import Held, made_for
 from cdec.core.errors import (
     ChatTemplateMissingError,
     ContextLengthError,
@@ -119,7 +120,7 @@ class ConstraintProcessor:
     probability of all.
 
     Args:
-        constraint: What every text must satisfy.
+        constraint: What every text must satisfy, or its source (``choices``, ``schema``, ...).
         llama: The model that it is given to.
         prompt_length: Tokens before the text, the beginning of the sequence included. None finds
             out: tokens are a prompt unless they are those of an earlier call and one more that the
@@ -139,13 +140,14 @@ class ConstraintProcessor:
 
     def __init__(
         self,
-        constraint: Constraint,
+        constraint: Held,
         llama: Llama,
         *,
         prompt_length: int | None = None,
         kept: int = KEPT,
     ) -> None:
         known = gguf_vocabulary(llama)
+        constraint = made_for(constraint, known)
         require_same_tokens(
             constraint, known, hint="Make the constraint with gguf_vocabulary(llama)."
         )

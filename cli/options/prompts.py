@@ -138,6 +138,7 @@ def check_batch_file(
     typed: frozenset[str],
     *,
     template: Path | None,
+    span_of: str | None,
     output: Path | None,
     engine: str,
 ) -> None:
@@ -147,6 +148,7 @@ def check_batch_file(
         options: As typed.
         typed: Fields that stood on the command line.
         template: That fills prompts of records.
+        span_of: Field of records that holds a document.
         output: Where responses go; None for stdout.
         engine: Where they are drawn.
 
@@ -157,7 +159,11 @@ def check_batch_file(
         refuse_unused(_OF_REQUESTS, typed, "without --openai-batch")
         return
     refuse_unused(_OF_RECORDS, typed, "with --openai-batch, whose requests bring all they need")
-    beside = {"--template": template is not None, "--engine ray": engine == "ray"}
+    beside = {
+        "--template": template is not None,
+        "--span-of": span_of is not None,
+        "--engine ray": engine == "ray",
+    }
     for name, is_set in beside.items():
         if is_set:
             raise UsageError(f"{name} means nothing with --openai-batch", hint="leave it out")

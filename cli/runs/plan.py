@@ -258,6 +258,7 @@ class Plan:
                 files.held,
                 named={name: str(place) for name, place in files.places.named.items()},
                 others={words: str(place) for words, place in files.places.others.items()},
+                sets={name: str(place) for name, place in files.places.sets.items()},
             ),
             execution=Execution(
                 model=named_model(options.loading.model),
@@ -288,6 +289,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         options.batch,
         typed,
         template=options.prompts.template,
+        span_of=options.quoting.span_of,
         output=options.writing.output_file,
         engine=options.dealing.engine,
     )

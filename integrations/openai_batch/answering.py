@@ -344,7 +344,7 @@ def _of_the_line(error: CdecError) -> CdecError:
     return FieldError(error.message, hint=error.hint, field="messages")
 
 
-_OF_RECORDS = ("strict_fields", "template")
+_OF_RECORDS = ("strict_fields", "template", "spans")
 
 
 def answer_batch(

@@ -361,6 +361,7 @@ def constrained(body: RecordFields, asking: Asking) -> dict[str, Any]:
     return {
         "constraint": asked.artifact,
         "candidates": asked.candidates,
+        "narrowed": asked.narrowed,
         "deny": asked.deny,
         **own,
         **_free(asked),

@@ -119,7 +119,8 @@ class ServedConstraints:
         Raises:
             CdecError: It could not be made.
         """
-        if asked.deny or asked.free is not None or asked.fit is not None:
+        asks_more = asked.deny or asked.narrowed or asked.free is not None
+        if asks_more or asked.fit is not None:
             return self._recent.find(asked)
         if asked.source is not None and self._sources is not None:
             found = self._sources.find(asked.text, self._options[asked.source])
@@ -147,6 +148,9 @@ class ServedConstraints:
             denied = [text.encode() for text in asked.deny]
             before = self._found_or_made(replace(asked, deny=()))
             return self._recent.get(asked, lambda: deny(before, denied))
+        if asked.narrowed:
+            every = self._found_or_made(replace(asked, narrowed=()))
+            return self._recent.get(asked, lambda: every.narrowed(asked.narrowed))
         if asked.source is not None and self._sources is not None:
             return self._with_sets(self._sources.of(asked.text, self._options[asked.source]))
         texts = asked.candidates or ()

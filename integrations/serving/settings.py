@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from cdec.core.constraint import NarrowedSet
 from cdec.core.errors import ConfigError, FieldError, InputMissingError, LimitError, UsageError
 from cdec.core.options import check_limits, limit
 
@@ -241,6 +242,7 @@ class ConstraintRequest:
     Attributes:
         artifact: Name of a registered artifact.
         candidates: Texts or entity ids that alone are allowed.
+        narrowed: What is left of sets within the constraint.
         deny: Texts that are not.
         source: ``grammar``, ``regex`` or ``schema``, if the request brings one. text: It.
         free: What the model writes freely before the constraint, or around it.
@@ -249,6 +251,7 @@ class ConstraintRequest:
 
     artifact: str | None = None
     candidates: tuple[str, ...] | None = None
+    narrowed: tuple[NarrowedSet, ...] = ()
     deny: tuple[str, ...] = ()
     source: str | None = None
     text: str = ""
@@ -262,8 +265,8 @@ class ConstraintRequest:
         Args:
             value: An object with some of ``artifact``, ``candidates``, ``deny``, ``fit``,
                 ``grammar``, ``regex`` and ``schema``, and of ``after``, ``between``, ``budget`` and
-                ``regions`` as records have them; or the JSON text of one, for doors that let only
-                texts in.
+                ``regions`` as records have them, ``candidates`` by the names of sets too; or the
+                JSON text of one, for doors that let only texts in.
             settings: What is registered and allowed.
 
         Raises:
@@ -273,9 +276,11 @@ class ConstraintRequest:
         """
         found = _read(value, settings)
         _bound(found, settings)
+        by_name = isinstance(found.get("candidates"), Mapping)
         asked = cls(
             artifact=_artifact(found.get("artifact"), settings),
-            candidates=_texts(found, "candidates"),
+            candidates=None if by_name else _texts(found, "candidates"),
+            narrowed=_narrowed(found["candidates"]) if by_name else (),
             deny=_texts(found, "deny") or (),
             **_source(found),
             free=_free(found),
@@ -320,15 +325,24 @@ def _read(value: object, settings: ServingSettings) -> dict[str, Any]:
 def _bound(found: dict[str, Any], settings: ServingSettings) -> None:
     limits = settings.limits
     for name in ("candidates", "deny"):
-        listed = found.get(name)
-        if isinstance(listed, list | tuple) and len(listed) > limits.max_candidates:
-            raise _too_much(f"has {len(listed)} {name}", "max_candidates", limits.max_candidates)
+        listed = sum(map(len, _lists(found.get(name))))
+        if listed > limits.max_candidates:
+            raise _too_much(f"has {listed} {name}", "max_candidates", limits.max_candidates)
     try:
         size = len(orjson.dumps(found))
     except TypeError as error:
         raise _refused(f"is no JSON: {error}", "give texts and lists of texts") from error
     if size > limits.max_text_bytes:
         raise _too_much(f"has {size} bytes", "max_text_bytes", limits.max_text_bytes)
+
+
+def _lists(given: object) -> Iterator[Sequence[object]]:
+    """Yield the lists of texts, however deep in objects: of sets by name, of what is denied."""
+    if isinstance(given, Mapping):
+        for value in given.values():
+            yield from _lists(value)
+    elif isinstance(given, list | tuple):
+        yield given
 
 
 def _artifact(name: object, settings: ServingSettings) -> str | None:
@@ -346,6 +360,18 @@ def _texts(found: dict[str, Any], name: str) -> tuple[str, ...] | None:
     if not is_list or not all(isinstance(text, str) and text for text in listed):
         raise _refused(f"has no list of texts in {name!r}", "list one text or more")
     return tuple(listed)
+
+
+def _narrowed(sets: Mapping[str, object]) -> tuple[NarrowedSet, ...]:
+    """Return what is left of sets within the constraint, which are given by their names."""
+    narrowed = []
+    for name, given in sets.items():
+        is_denied = isinstance(given, Mapping) and given.keys() == {"deny"}
+        texts = _texts({name: given["deny"] if is_denied else given}, name)  # type: ignore[index]
+        if texts is None:
+            raise _refused(f"has no list of texts in {name!r}", "list one text or more")
+        narrowed.append(NarrowedSet(name, texts, is_denied))
+    return tuple(narrowed)
 
 
 def _free(found: dict[str, Any]) -> FreeText | None:

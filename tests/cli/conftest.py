@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import pickle
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pytest
@@ -20,6 +23,9 @@ from cdec.cli.runs import models
 from cdec.compilers import ChildCompiler, cache
 from cdec.compilers.child import compiler
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.ray import cluster, run, worker
+from cdec.integrations.ray.cluster import Pool
+from cdec.integrations.records import sampling
 
 from . import light
 
@@ -192,3 +198,42 @@ def grammar_child(_kept_processes: None, _kept_child: ChildCompiler) -> ChildCom
     """The child that compiles for runs in this process."""
     _kept_child.usage = None
     return _kept_child
+
+
+class LocalJournal:
+    """The journal of a run as its actor is called, in this process; one for all who are told."""
+
+    kept = worker.Journal()
+
+    def __getattr__(self, name: str) -> SimpleNamespace:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return SimpleNamespace(remote=getattr(self.kept, name))
+
+
+@pytest.fixture
+def in_turn(monkeypatch: pytest.MonkeyPatch, embedded_model: Any, loaded: None) -> None:
+    """Let one worker after the other work in this process; what they are told is pickled."""
+
+    def context() -> SimpleNamespace:
+        return SimpleNamespace(was_current_actor_reconstructed=False, get_node_id=lambda: "here")
+
+    def mapped(
+        pool: Pool, dataset: SimpleNamespace, kind: Any, told: Mapping[str, Any], **_: Any
+    ) -> SimpleNamespace:
+        def batches(**_: Any) -> Iterator[Any]:
+            return map(kind(**pickle.loads(pickle.dumps(told))), dataset.tables)
+
+        return SimpleNamespace(iter_batches=batches)
+
+    data = SimpleNamespace(from_arrow_refs=lambda rows: SimpleNamespace(tables=list(rows)))
+    fake = SimpleNamespace(
+        put=lambda table: table, get=lambda told: told, data=data, get_runtime_context=context
+    )
+    for module in (cluster, run, worker):
+        monkeypatch.setattr(module, "ray_library", lambda: fake)
+    monkeypatch.setattr(run, "new_journal", LocalJournal)
+    monkeypatch.setattr(run, "quiet_data", nullcontext)
+    monkeypatch.setattr(cluster, "cluster", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(Pool, "mapped", mapped)
+    monkeypatch.setattr(sampling, "load_model", lambda *_, **__: embedded_model)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import pickle
 import sys
-from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyarrow.parquet import read_table
 
-from cdec.integrations.ray import cluster, run, worker
+from cdec.integrations.ray import cluster
 from cdec.integrations.ray.cluster import Pool
-from cdec.integrations.records import sampling
 from tests.laws.rounding import near_records, read_lines
 
 from .conftest import MEMBERS, Runner
@@ -43,45 +39,6 @@ def source(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-
-
-class LocalJournal:
-    """The journal of a run as its actor is called, in this process; one for all who are told."""
-
-    kept = worker.Journal()
-
-    def __getattr__(self, name: str) -> SimpleNamespace:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return SimpleNamespace(remote=getattr(self.kept, name))
-
-
-@pytest.fixture
-def in_turn(monkeypatch: pytest.MonkeyPatch, embedded_model: Any, loaded: None) -> None:
-    """Let one worker after the other work in this process; what they are told is pickled."""
-
-    def context() -> SimpleNamespace:
-        return SimpleNamespace(was_current_actor_reconstructed=False, get_node_id=lambda: "here")
-
-    def mapped(
-        pool: Pool, dataset: SimpleNamespace, kind: Any, told: Mapping[str, Any], **_: Any
-    ) -> SimpleNamespace:
-        def batches(**_: Any) -> Iterator[Any]:
-            return map(kind(**pickle.loads(pickle.dumps(told))), dataset.tables)
-
-        return SimpleNamespace(iter_batches=batches)
-
-    data = SimpleNamespace(from_arrow_refs=lambda rows: SimpleNamespace(tables=list(rows)))
-    fake = SimpleNamespace(
-        put=lambda table: table, get=lambda told: told, data=data, get_runtime_context=context
-    )
-    for module in (cluster, run, worker):
-        monkeypatch.setattr(module, "ray_library", lambda: fake)
-    monkeypatch.setattr(run, "new_journal", LocalJournal)
-    monkeypatch.setattr(run, "quiet_data", nullcontext)
-    monkeypatch.setattr(cluster, "cluster", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(Pool, "mapped", mapped)
-    monkeypatch.setattr(sampling, "load_model", lambda *_, **__: embedded_model)
 
 
 @pytest.fixture

@@ -390,7 +390,37 @@ def test_sets_of_the_operator_stand_within_constraints(
         assert constraint.accepts(b"in Prague") is False
     with pytest.raises(SetMissingError, match="'TOWN'"):
         served.read({"grammar": grammar.replace("CITY", "TOWN")})
+    for asked in ({"artifact": "within"}, {"grammar": grammar}):
+        for chosen, left in (
+            (["Paris", "Rome"], [True, True, False]),
+            ({"deny": ["Rome"]}, [True, False, True]),
+        ):
+            narrowed = {**asked, "candidates": {"CITY": chosen}}
+            constraint = served.read(narrowed)
+            assert accepts(constraint, "in Paris", "in Rome", "in Bern") == left
+            assert served.read(narrowed) is constraint
+            (fewer,) = accepts(served.read({**narrowed, "deny": ["in Paris"]}), "in Paris")
+            assert not fewer
+    for candidates, error, said in (
+        ({"TOWN": ["Paris"]}, FieldError, "TOWN"),
+        ({"CITY": ["Prague"]}, FieldError, "Prague"),
+        ({"CITY": {"but": ["Rome"]}}, FieldError, "no list of texts in 'CITY'"),
+        ({"CITY": [1]}, FieldError, "no list of texts in 'CITY'"),
+        ({"CITY": {"deny": CITIES}}, EmptySetError, "keeps none"),
+        ({"CITY": {"deny": ["x"] * 10_001}}, LimitError, "10001 candidates"),
+    ):
+        with pytest.raises(error, match=said):
+            served.read({"artifact": "within", "candidates": candidates})
+    with pytest.raises(FieldError, match="names no constraint"):
+        served.read({"candidates": {"CITY": ["Paris"]}})
     served.close()
+
+
+@pytest.mark.parametrize("field", ["span_of", "tools", "thinking", "refs"])
+def test_what_requests_cannot_ask_is_refused_by_name(served: ServedConstraints, field: str) -> None:
+    with pytest.raises(FieldError, match=f"unknown fields .'{field}'") as caught:
+        served.read({"artifact": "cities", field: 1})
+    assert "known are artifact, candidates" in (caught.value.hint or "")
 
 
 def test_settings_name_sets(tmp_path: Path) -> None:
