@@ -232,3 +232,42 @@ def test_requests_of_batch_files_are_answered_or_refused_by_name(cdec: Runner, n
             (call,) = message["tool_calls"]
             text = json.dumps(call["function"])
         assert feature.shows({**choice["cdec"], "text": text}), choice
+
+
+# --- What nobody should ask, and what changes while it is asked.
+
+ZERO = {
+    "thinking": ((*DIGITS, "--thinking", "0", "--thinking-tags", "<t>", "</t>"), {}),
+    "budget": ((*DIGITS, "--after", ":", "--budget", "0"), {}),
+    "the record's budget": ((*DIGITS, "--after", ":"), {"budget": 0}),
+    "regions": ((*DIGITS, "--between", "<", ">", "--regions", "1", "--budget", "0"), {}),
+}
+
+
+@pytest.mark.parametrize("name", ZERO)
+def test_a_budget_of_nothing_forces_the_marker_at_once(cdec: Runner, name: str) -> None:
+    words, record = ZERO[name]
+    result = sampled(cdec, Feature(words, bool, record))
+    assert result.status == 0, result.stderr
+    for sample in result.records:
+        assert sample["forced"] and sample["valid"], sample
+        marker = {"thinking": "</t>", "regions": "<"}.get(name, ":")
+        held = sample["text"] if name == "regions" else sample["free_text"]
+        assert held.startswith(marker)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_set_that_was_damaged_is_refused_though_its_texts_are_kept(
+    cdec: Runner, kept: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CDEC_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("cdec.core.sets.spelled._FEW_BYTES", 0)
+    if kept:
+        assert sampled(cdec, FEATURES["set"]).status == 0
+        assert list((tmp_path / "cache" / "spelled").iterdir())
+    data = bytearray(Path("towns.arrow").read_bytes())
+    data[len(data) // 2] ^= 1
+    Path("towns.arrow").unlink()
+    Path("towns.arrow").write_bytes(data)
+    refused = sampled(cdec, FEATURES["set"])
+    assert (refused.status, refused.error_code) == (65, "E_ARTIFACT_CHECKSUM"), refused.stderr

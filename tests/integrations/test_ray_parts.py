@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from cdec.compilers import compile_token_set
 from cdec.core.errors import (
+    ArtifactChecksumError,
     ExtraMissingError,
     LockedError,
     OutputError,
@@ -40,7 +42,7 @@ from cdec.integrations.ray.settings import Settings, WorkerError
 from cdec.integrations.records import RecordSampler
 from cdec.integrations.records.counts import Counts
 from cdec.integrations.records.settings import RunSettings
-from tests.integrations.ray_worlds import artifact, lines, one_process, prompts, slow_model
+from tests.integrations.ray_worlds import artifact, letters, lines, one_process, prompts, slow_model
 
 # --- Part files of many workers, without Ray: layout, what counts as done, what a crash leaves.
 
@@ -192,6 +194,15 @@ def test_workers_of_another_version_do_not_work(tmp_path: Path) -> None:
         assert sampler.model.vocabulary.size == 4
     with pytest.raises(WorkerError, match=r"begun by cdec 0\.0\.1"):
         Settings(settings.run, settings.digests, "0.0.1").opened()
+
+
+def test_a_set_that_changes_after_the_run_began_is_refused_by_workers(tmp_path: Path) -> None:
+    place = artifact(tmp_path)
+    settings = Settings.of(RunSettings.of(model=slow_model(), sets={"letters": str(place)}))
+    place.unlink()
+    compile_token_set([[0]], letters(), place)
+    with pytest.raises(ArtifactChecksumError, match="the artifact .*letters.arrow of a worker"):
+        settings.opened()
 
 
 def test_an_open_constraint_cannot_be_sent_to_workers(tmp_path: Path) -> None:

@@ -21,6 +21,11 @@ CASES = [
     FreeText(after=("<s>", "b|")),
     FreeText(after=("|",), budget=2),
     FreeText(after=("a<s>",), budget=0),
+    # Markers that overlap: one within another, one that begins another, and a pair of one text.
+    FreeText(after=("b|", "|b"), budget=3),
+    FreeText(after=("aa", "aab", "ba")),
+    FreeText(between=("|", "|"), regions=1, budget=1),
+    FreeText(between=("ab", "b"), regions=1, budget=2),
     FreeText(after=("|",), closing="<e>", optional=True),
     FreeText(after=("<s>",), closing="|", budget=1),
     FreeText(between=("<s>", "<e>")),
