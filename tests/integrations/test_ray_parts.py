@@ -201,7 +201,7 @@ def test_a_set_that_changes_after_the_run_began_is_refused_by_workers(tmp_path: 
     settings = Settings.of(RunSettings.of(model=slow_model(), sets={"letters": str(place)}))
     place.unlink()
     compile_token_set([[0]], letters(), place)
-    with pytest.raises(ArtifactChecksumError, match="the artifact .*letters.arrow of a worker"):
+    with pytest.raises(ArtifactChecksumError, match=r"the artifact .*letters\.arrow of a worker"):
         settings.opened()
 
 
