@@ -18,7 +18,7 @@ import numpy as np
 from llama_cpp import Llama
 from numpy.typing import NDArray
 
-from cdec.core.constraint import DEAD, DONE
+from cdec.core.constraint import DEAD, DONE, Constraint
 from cdec.core.constraint_source import Held, made_for
 from cdec.core.errors import (
     ChatTemplateMissingError,
@@ -147,27 +147,23 @@ class ConstraintProcessor:
         kept: int = KEPT,
     ) -> None:
         known = gguf_vocabulary(llama)
-        constraint = made_for(constraint, known)
-        require_same_tokens(
-            constraint, known, hint="Make the constraint with gguf_vocabulary(llama)."
-        )
+        made: Constraint = made_for(constraint, known)
+        require_same_tokens(made, known, hint="Make the constraint with gguf_vocabulary(llama).")
         if llama.draft_model is not None:
             raise UsageError(
                 "the model has a draft model, and a processor sees what it proposes as text",
                 hint="Load the model without draft_model.",
                 option="draft_model",
             )
-        self._ends = [
-            end for end in constraint.vocabulary.eos_token_ids if end in known.eos_token_ids
-        ]
+        self._ends = [end for end in made.vocabulary.eos_token_ids if end in known.eos_token_ids]
         if not self._ends:
             raise UsageError(
-                f"the constraint's texts end with {list(constraint.vocabulary.eos_token_ids)}, and "
+                f"the constraint's texts end with {list(made.vocabulary.eos_token_ids)}, and "
                 f"the model's with {list(known.eos_token_ids)}",
                 hint="Make the constraint with gguf_vocabulary(llama).",
             )
         self._width = llama.n_vocab()
-        self._texts = PrefixStateCache(constraint, kept)
+        self._texts = PrefixStateCache(made, kept)
         self._lengths_of_prompts = PromptLengths(kept) if prompt_length is None else None
         self._prompt_length = prompt_length
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from cdec.core.constraint import NarrowedSet
 from cdec.core.errors import ConfigError, FieldError, InputMissingError, LimitError, UsageError
 from cdec.core.options import check_limits, limit
 
 if TYPE_CHECKING:
     from cdec.core.combine.free_text import FreeText
+    from cdec.core.constraint import NarrowedSet
 
 VARIABLE = "CDEC_SERVING"
 """The environment variable that names the file."""
@@ -364,6 +364,8 @@ def _texts(found: dict[str, Any], name: str) -> tuple[str, ...] | None:
 
 def _narrowed(sets: Mapping[str, object]) -> tuple[NarrowedSet, ...]:
     """Return what is left of sets within the constraint, which are given by their names."""
+    from cdec.core.constraint import NarrowedSet
+
     narrowed = []
     for name, given in sets.items():
         is_denied = isinstance(given, Mapping) and given.keys() == {"deny"}

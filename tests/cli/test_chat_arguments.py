@@ -60,10 +60,12 @@ def test_arguments_that_are_none_are_refused_before_a_model_is_loaded(
     [
         ("{% if stop %}{{ raise_exception('no') }}{% endif %}x", "E_FIELD"),
         ("{% if stop %}{{ messages.__class__.__mro__ }}{% endif %}x", "E_FIELD"),
-        (
+        pytest.param(
             "{% if stop %}{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}"
             "{% endfor %}{% endif %}x",
             "E_LIMIT",
+            # tests/core/models/test_template_arguments.py has one that never ends.
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -355,6 +355,7 @@ def test_using_an_entry_leaves_it_verified(cdec: Runner, work: Path, cache: Path
     assert used.stat().st_mtime_ns > entry.stat().st_mtime_ns
 
 
+@pytest.mark.slow
 def test_two_processes_may_compile_and_open_one_source(tmp_path: Path, cache: Path) -> None:
     code = "import sys; from cdec.cli.app import main; sys.exit(main(sys.argv[1:]))"
     words = (sys.executable, "-c", code, "check", "--regex", "[ab]{3}", "-q")
@@ -435,6 +436,7 @@ def test_a_file_that_was_found_gives_way_to_what_is_typed(
     assert cdec("check", stdin=b"aa\n").records == [{"text": "aa", "valid": True}]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", SOURCES)
 def test_other_commands_say_what_they_say_of_the_artifact(
     cdec: Runner, work: Path, case: str

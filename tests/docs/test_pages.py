@@ -24,6 +24,12 @@ from tests.docs.shell import ROOT, Shell
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 _RUN = ("console", "python")
+FIRST = ("README.md", *(f"docs/how-to/{name}.md" for name in ("one-line", "cookbook")))
+"""Pages of the first tier: most others start a process for each script."""
+TIERED = [
+    pytest.param(page, id=name, marks=[] if name in FIRST else pytest.mark.slow)
+    for page, name in zip(PAGES, _NAMES, strict=True)
+]
 _KNOWN = {*_RUN, *SHOWN_ONLY, "output", "text", "json", "toml", "lark", "csv", "mermaid"}
 
 
@@ -34,8 +40,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         yield started
 
 
-@pytest.mark.share(6)
-@pytest.mark.parametrize("page", PAGES, ids=_NAMES)
+@pytest.mark.parametrize("page", TIERED)
 def test_every_block_runs_and_prints_what_the_page_shows(
     page: Path, shell: Shell, tmp_path: Path
 ) -> None:

@@ -60,10 +60,10 @@ ANY_PROCESSOR = {
 }
 """What keeps torch, numpy and libm from instructions that only some processors have."""
 SHARE = (
-    *("check-*", "compile-set-*", "config-w*", "corpus-cli-missing-file", "corpus-gr-*-start"),
+    *("check-[a-r]*", "compile-set-*", "config-w*", "corpus-cli-missing-file", "corpus-gr-*-start"),
     *("artifact-pickle", "help-sample", "help-run", "inspect-w*", "mass-set", "mass-grammar"),
     *("refused-0*", "retokenize-bad-batch", "sample-*-set-seed7", "score-bad-field"),
-    *("score-no-input", "session-*", "tabular-[des]*-nested", "range-masked-*"),
+    *("score-no-input", "session-*", "tabular-[des]*-nested", "range-masked-top-m"),
 )
 """Cases of every kind, for the tests."""
 

@@ -19,7 +19,7 @@ FEW = {"masked n=16", "asap n=16 burn_in=0", "disc n=1 K=4", "disc n=16 K=4"}
 """So few candidates that most worlds cannot be known from them; they say so instead."""
 TIERS: dict[str, Any] = {
     "masked n=16": (),
-    "disc n=16 K=4, mass_draws=4": (),
+    "disc n=16 K=4, mass_draws=4": pytest.mark.slow,
     "exact n=8": pytest.mark.slow,
     "smc n=16": pytest.mark.slow,
 }

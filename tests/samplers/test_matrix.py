@@ -449,7 +449,19 @@ CELLS = [
     # Without masks nothing holds a text to its tokens.
     if kind in WHOLE or METHODS[how.partition(",")[0]].masks
 ]
-EACH = pytest.mark.parametrize(("how", "kind"), CELLS)
+
+
+def tiered(cells: list[tuple[str, str]]) -> list[Any]:
+    """Return cells as parameters: of each method every third kind is of the first tier."""
+    hows, kinds = list(HOWS), list(KINDS)
+    found = []
+    for how, kind in cells:
+        is_first = (hows.index(how) + kinds.index(kind)) % 3 == 0
+        found.append(pytest.param(how, kind, marks=[] if is_first else pytest.mark.slow))
+    return found
+
+
+EACH = pytest.mark.parametrize(("how", "kind"), tiered(CELLS))
 
 
 def test_every_method_has_a_row() -> None:
@@ -554,7 +566,7 @@ def test_texts_are_members_with_their_probabilities_and_weights(how: str, kind: 
 MASSES = [cell for cell in CELLS if HOWS[cell[0]].has_mass and cell[1] != "none"]
 
 
-@pytest.mark.parametrize(("how", "kind"), MASSES)
+@pytest.mark.parametrize(("how", "kind"), tiered(MASSES))
 def test_masses_are_unbiased_and_bracketed(how: str, kind: str) -> None:
     world, records = KINDS[kind], drawn(how, kind)
     truth = enumeration.mass(world.fitting)

@@ -18,6 +18,7 @@ from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.registry import METHODS
 from cdec.samplers.streaming import STREAMED, GrowingTexts
+from tests.laws.sizes import heavy_or
 
 E_ACUTE = "\u00e9".encode()
 TOKENS = [b"a", b"b", b"ab", b"1", b'"', E_ACUTE[:1], E_ACUTE[1:], b"a" + E_ACUTE[:1], b" ", b"x"]
@@ -99,7 +100,7 @@ def test_pieces_joined_are_the_text(method: str, options: dict[str, Any], kind: 
     constraint = CONSTRAINTS[kind]
     if constraint is None and METHODS[method].needs_constraint:
         pytest.skip("the method needs a constraint")
-    for seed in range(6):
+    for seed in range(heavy_or(2, 6)):
         requests = [
             Request.numbered([3, 0, 2], constraint, id=name, n=n, seed=seed, max_new_tokens=7)
             for name, n in (("one", 3), (2, 1))

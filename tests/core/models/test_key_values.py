@@ -140,7 +140,7 @@ def test_batches_that_change_equal_plain_forward_passes(name: str, seed: int) ->
     Walks(causal(name), seed).run(24)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share("rows")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("rows", [256, 3])
 def test_batches_that_change_equal_plain_forward_passes_in_little_memory(
@@ -149,6 +149,7 @@ def test_batches_that_change_equal_plain_forward_passes_in_little_memory(
     Walks(causal(**SMALL, max_batch_rows=rows), seed).run(24)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_states_of_a_recurrent_model_equal_plain_forward_passes(seed: int) -> None:
     module = tiny_module("rwkv")
@@ -208,7 +209,7 @@ def prompts_with_heads(rng: np.random.Generator) -> list[list[int]]:
     return [*(first + t for t in tails), *(second + t for t in tails), first, tails[0], second[:25]]
 
 
-@pytest.mark.share("name")
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["llama", "mistral", "bloom", "gpt2"])
 def test_prompts_that_begin_alike_equal_plain_forward_passes(name: str, seed: int) -> None:

@@ -213,6 +213,7 @@ def compiled_beside_plain(backend: Any, steps: int) -> float:
     return worst
 
 
+@pytest.mark.slow
 def test_compiled_steps_are_those_of_the_module_and_compiled_few_times() -> None:
     graphs = []
 
@@ -247,6 +248,7 @@ def test_a_missing_compiler_is_told_before_the_first_step(monkeypatch: pytest.Mo
         load_model("embedded-draft", compile=True)
 
 
+@pytest.mark.slow
 def test_a_compiler_that_fails_is_named() -> None:
     def backend(graph: Any, _: object) -> Any:
         raise RuntimeError("no compiler")

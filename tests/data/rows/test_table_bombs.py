@@ -169,6 +169,7 @@ def test_what_a_footer_says_of_sizes_binds_nobody() -> None:
     assert not isinstance(record, BadRecord)
 
 
+@pytest.mark.slow
 def test_a_long_cell_is_an_error_before_its_row_is_written_as_json() -> None:
     cell = random.Random(0).randbytes(40_000_000).hex()
     data = in_parquet({"prompt": ["p", "q"], "data": [cell, "b"]}, use_dictionary=False)
@@ -177,6 +178,7 @@ def test_a_long_cell_is_an_error_before_its_row_is_written_as_json() -> None:
     assert not isinstance(second, BadRecord)
 
 
+@pytest.mark.slow
 def test_values_of_a_list_that_few_bytes_stand_for_are_bounded() -> None:
     def listed(count: int) -> bytes:
         numbers = pa.array(np.full(count, 7))
@@ -188,6 +190,7 @@ def test_values_of_a_list_that_few_bytes_stand_for_are_bounded() -> None:
         list(read_prompts(io.BytesIO(listed(40_000_000))))
 
 
+@pytest.mark.slow
 def test_texts_that_share_their_beginnings_are_a_bomb_like_any_other() -> None:
     data = in_parquet(
         {"prompt": [TEXT] * 250},

@@ -235,7 +235,7 @@ def flat(found: Any) -> Any:
     return [[sample] for samples in found for sample in samples]
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("draft", DRAFTS)
 @pytest.mark.parametrize("method", METHODS)
 def test_texts_and_weights_are_those_without_a_draft(
@@ -277,6 +277,7 @@ def test_what_a_divergence_draws_does_not_follow_the_clock(
     assert not chosen
 
 
+@pytest.mark.slow
 def test_a_clock_that_jumps_changes_no_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers come in blocks of 64 steps; drafts reach into the next one and back."""
 

@@ -145,7 +145,7 @@ def test_random_grammars_agree_with_stepping_every_token(lexer):
     vocabulary = byte_vocabulary(("ab", "aa", "bb", "abc", "bab", "aaaa", "cab"))
     letters = [97, 98, 99, *range(256, vocabulary.size - 2)]
     compiled = 0
-    for seed in range(heavy_or(24, 40)):
+    for seed in range(heavy_or(12, 40)):
         rng = np.random.default_rng(seed)
         grammar = random_grammar(rng)
         try:
@@ -162,7 +162,7 @@ def test_random_grammars_agree_with_stepping_every_token(lexer):
             if plain.may_end(configurations):
                 expected |= set(plain.end_ids)
             assert set(ids.tolist()) == expected, f"{grammar!r} after {prefix}"
-    assert compiled >= 6
+    assert compiled >= 4
 
 
 # --- Masks that take long: kernels come back in between, Ctrl-C is heard, and there is a limit.
