@@ -55,6 +55,9 @@ class Observer(Protocol):
             results: The samples of each request, in draw order, or its error.
         """
 
+    def note_joined(self, results: Sequence[Drawn]) -> None:
+        """Take the samples of texts with free parts, whose parts were noted one by one."""
+
 
 class Wrapping(Protocol):
     """Draws around a sampler, of which it was made; see ``WRAPPERS``."""

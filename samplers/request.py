@@ -35,6 +35,21 @@ def text_limit(max_new_tokens: int | None, constraint: Constraint | None) -> int
 
 
 @dataclass(frozen=True, slots=True)
+class TextPart:
+    """Place of what is drawn in a text with free parts.
+
+    Attributes:
+        free: What the parts of the text are.
+        is_free: Whether this one is.
+        onward: Bytes of it that the last token of the part before has.
+    """
+
+    free: FreeText
+    is_free: bool
+    onward: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One prompt, its constraint and its draws.
 
@@ -53,6 +68,7 @@ class Request:
             the text begins with the constraint.
         begun: Tokens of the text that stand after the prompt already; ``constraint`` and
             ``max_new_tokens`` are about what follows them.
+        part: Of the text that stands begun, where others draw its other parts; None for all of it.
     """
 
     prompt: Prompt
@@ -65,6 +81,7 @@ class Request:
     asked: Prompt | None = None
     free: FreeText | None = None
     begun: Sequence[int] = ()
+    part: TextPart | None = None
 
     @classmethod
     def numbered(

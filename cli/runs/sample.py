@@ -67,11 +67,7 @@ def sample(options: Options, run: Run) -> int:
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
         stream = streaming.of(options, run.console)
-        tasks = sampler.tasks(
-            finished=writer.finished,
-            keeps_input=options.writing.keep_input,
-            takes_free=stream is None,
-        )
+        tasks = sampler.tasks(finished=writer.finished, keeps_input=options.writing.keep_input)
         samples = WrittenSamples(Tally(), sampler, plan.written, stream)
         sampler.method.progress = under_way = UnderWay(run.console)
         steps = (_of_requests if options.batch.openai_batch else _of_records)(

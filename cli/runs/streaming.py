@@ -13,7 +13,7 @@ from cdec.core.errors import UsageError
 if TYPE_CHECKING:
     from cdec.cli.frame.console import Console
     from cdec.cli.options.sampling import SampleOptions as Options
-    from cdec.samplers.streaming import GrowingTexts
+    from cdec.samplers.streaming import GrowingTexts, Piece
 
 
 def check_stream(options: Options) -> None:
@@ -31,9 +31,6 @@ def check_stream(options: Options) -> None:
         "--engine ray": options.dealing.engine == "ray",
         "--openai-batch": options.batch.openai_batch,
         "--trace": options.writing.trace is not None,
-        "--after": bool(options.free.after),
-        "--between": options.free.between is not None,
-        "--thinking": options.free.asked_thinking not in (None, "off"),
         "--reward": options.methods.given.get("reward") is not None,
     }
     for flag, is_given in beside.items():
@@ -68,9 +65,10 @@ def print_record(
         write(record)
 
 
-def _print_piece(console: Console, name: object, index: int, piece: str, is_last: bool) -> None:
-    if piece:
-        print_json(console, {"id": name, "index": index, "delta": piece})
+def _print_piece(console: Console, piece: Piece) -> None:
+    if piece.text:
+        line = {"id": piece.id, "index": piece.index, "part": piece.part, "delta": piece.text}
+        print_json(console, line)
         console.stdout.flush()
 
 
@@ -87,10 +85,11 @@ class Screen:
         self._console = console
         self._waiting: dict[tuple[object, int], tuple[str, bool]] = {}
 
-    def show(self, name: object, index: int, piece: str, is_last: bool) -> None:
-        """Take a piece of a text; as ``GrowingTexts`` writes it."""
-        before, _ = self._waiting.get((name, index), ("", False))
-        self._waiting[name, index] = before + piece, is_last
+    def show(self, piece: Piece) -> None:
+        """Take a piece of a text, whose parts follow each other; as ``GrowingTexts`` writes it."""
+        before, _ = self._waiting.get((piece.id, piece.index), ("", False))
+        new = "" if piece.is_shown else piece.text
+        self._waiting[piece.id, piece.index] = before + new, piece.is_last
         while self._waiting:
             key, (text, is_done) = next(iter(self._waiting.items()))
             lines = map(escape, text.split("\n"))

@@ -31,7 +31,6 @@ class SampleTasks:
         finished: What is done already.
         reward: Looks at the fields of each record; None for no reward.
         keeps_input: Whether error objects say what their records brought, as samples do.
-        takes_free: Whether records may begin with free text.
         skipped: Records left out so far.
         has_keys: Whether the constraints of tasks so far have what tokens are guessed by.
     """
@@ -43,7 +42,6 @@ class SampleTasks:
     finished: FinishedRecords = field(default_factory=FinishedRecords)
     reward: Reward | None = None
     keeps_input: bool = False
-    takes_free: bool = True
     skipped: int = 0
     has_keys: set[bool] = field(default_factory=set)
 
@@ -88,7 +86,7 @@ class SampleTasks:
             Exception: The record asks for what cannot be had.
         """
         prompt, constraint = self.resolver.of(
-            record, max_new_tokens=self.max_new_tokens, takes_free=self.takes_free
+            record, max_new_tokens=self.max_new_tokens, takes_free=True
         )
         free = self.resolver.free_text_of(record)
         self.has_keys.add(constraint is not None and constraint.facts.has_speculation_keys)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdec.core.combine.free_part import FreePart, Reached
 from cdec.core.combine.free_parts import FreeParts
@@ -16,7 +16,7 @@ from cdec.core.errors import CdecError, UsageError
 from cdec.core.sample import FINISH_COMPLETE, FINISH_LENGTH, FINISH_NO_MARKER
 from cdec.samplers.free.records import FreeDraw, Region, record
 from cdec.samplers.free.writing import Written, write
-from cdec.samplers.request import DEFAULT_MAX_NEW_TOKENS, MAX_NEW_TOKENS
+from cdec.samplers.request import DEFAULT_MAX_NEW_TOKENS, MAX_NEW_TOKENS, TextPart
 from cdec.samplers.walks.batch import require_same_vocabulary
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ class FreeDraws:
             own = [draw for draw in self._draws if draw.number == number]
             how = self._sampler.name, self._sampler.exactness, self._model.vocabulary
             results.append([record(request, draw, *how) for draw in own])
+        if self._observer is not None:
+            self._observer.note_joined(results)
         return results
 
     def _open(self, number: int, request: Request) -> None:
@@ -189,10 +191,8 @@ class FreeDraws:
         return replace(
             self._requests[draw.number],
             seeds=[draw.free_seed() for draw in group],
-            indices=None,
             max_new_tokens=self._room(draw),
-            free=None,
-            begun=tuple(draw.tokens),
+            **self._begun(group, is_free=True),
         )
 
     def _held(self, draw: FreeDraw) -> FreePart:
@@ -299,16 +299,26 @@ class FreeDraws:
         draw = group[0]
         request = self._requests[draw.number]
         most = request.max_new_tokens
-        indices = request.indices
         return replace(
             request,
             constraint=draw.constraint,
             seeds=[draw.region_seed() for draw in group],
-            indices=[d.position if indices is None else indices[d.position] for d in group],
             max_new_tokens=None if most is None else most - len(draw.tokens),
-            free=None,
-            begun=tuple(draw.tokens),
+            **self._begun(group, is_free=False),
         )
+
+    def _begun(self, group: Sequence[FreeDraw], *, is_free: bool) -> dict[str, Any]:
+        """Return the fields of a request that say what its part is of."""
+        draw = group[0]
+        request = self._requests[draw.number]
+        assert request.free is not None  # opened
+        indices = request.indices
+        return {
+            "indices": [d.position if indices is None else indices[d.position] for d in group],
+            "free": None,
+            "begun": tuple(draw.tokens),
+            "part": TextPart(request.free, is_free, draw.onward),
+        }
 
     def _add_region(self, draw: FreeDraw, sample: Sample) -> None:
         """Take a constrained part in, and see whether free text comes next."""

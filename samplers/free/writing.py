@@ -71,7 +71,8 @@ def write(
     held = [replace(r, constraint=part) for r, part in zip(requests, parts, strict=True)]
     try:
         view = model if observer is None else observer.watched(model)
-        batch = kept.enter_context(Batch(view, held, stop_loops=sampler.stop_loops))
+        told = None if observer is None else observer.told
+        batch = kept.enter_context(Batch(view, held, stop_loops=sampler.stop_loops, told=told))
         if not batch.seeds:
             return [batch.errors.get(i, []) for i in range(len(requests))]
         return _written(batch, parts, sampler.takes_most_probable, observer)

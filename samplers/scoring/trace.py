@@ -59,6 +59,9 @@ class Tracer:
         self._passes += 1
         self._evaluated.update(dict.fromkeys(contexts.tolist(), (self._passes, seconds)))
 
+    def note_joined(self, results: Sequence[list[Sample] | CdecError]) -> None:
+        """Do nothing: the lines of parts are joined by what joins them."""
+
     def note(
         self, batch: Batch, outcome: Outcome, results: Sequence[list[Sample] | CdecError]
     ) -> None:

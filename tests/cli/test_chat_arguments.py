@@ -156,7 +156,6 @@ def test_thinking_comes_before_tagged_regions(cdec: Runner, model: Path) -> None
         (("--thinking-tags", "a", "b"), "--thinking-tags"),
         (("--thinking", "5", "--prefill", "y"), "--prefill"),
         (("--thinking", "5", "--heal"), "--heal"),
-        (("--thinking", "5", "--stream"), "--thinking means nothing with --stream"),
     ],
 )
 def test_thinking_that_makes_no_sense_is_refused(

@@ -11,6 +11,7 @@ import pytest
 
 from cdec.cli.frame.console import Console
 from cdec.cli.runs.streaming import Screen
+from cdec.samplers.streaming import Piece
 
 from .conftest import Runner
 
@@ -47,7 +48,39 @@ def test_pieces_stand_before_each_record(
         own = [streamed.records[place]["delta"] for place in places]
         assert "".join(own) == record["text"] and all(own)
         assert streamed.records.index(record) > max(places, default=-1)
-    assert all(set(piece) == {"id", "index", "delta"} for piece in pieces)
+    assert all(set(piece) == {"id", "index", "part", "delta"} for piece in pieces)
+    assert {piece["part"] for piece in pieces} == {"text"}
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--after", ":", "--budget", "4"),
+        ("--between", "a", "e"),
+        ("--thinking", "3", "--thinking-tags", "<think>", "</think>"),
+        ("--after", ":", "--thinking", "3", "--thinking-tags", "<think>", "</think>"),
+    ],
+)
+@pytest.mark.parametrize("method", ["masked", "greedy", "speculative"])
+def test_pieces_of_free_text_join_to_the_fields_of_each_record(
+    cdec: Runner, cities: Path, method: str, words: tuple[str, ...]
+) -> None:
+    draft = ("--draft", "prompt-lookup") if method == "speculative" else ()
+    asked = ("sample", "--method", method, *draft, "-a", cities, "-n", "2", *words)
+    feed = b"".join(
+        json.dumps({"id": name, "prompt": f"A city, {name}:"}).encode() + b"\n" for name in "abc"
+    )
+    plain = cdec(*asked, stdin=feed)
+    streamed = cdec(*asked, "--stream", stdin=feed)
+    assert (plain.status, streamed.status) == (0, 0), streamed.stderr
+    pieces, records = split(streamed.records)
+    assert records == plain.records and pieces
+    for record in records:
+        own = [p for p in pieces if (p["id"], p["index"]) == (record["id"], record["index"])]
+        for part in ("free_text", "text"):
+            joined = "".join(piece["delta"] for piece in own if piece["part"] == part)
+            assert joined == (record.get(part) or "")
 
 
 @pytest.mark.usefixtures("loaded")
@@ -66,8 +99,6 @@ def test_what_cannot_be_streamed_is_refused(cdec: Runner, letters: Path) -> None
         ((), "'disc' are chosen when they are done"),
         (("--method", "topn"), "'topn' are chosen when they are done"),
         (("--method", "masked", "--trace", "t.jsonl"), "--trace means nothing with --stream"),
-        (("--method", "masked", "--after", "x"), "--after means nothing with --stream"),
-        (("--method", "masked", "--between", "x", "y"), "--between means nothing"),
         (("--method", "masked", "--engine", "ray", "-o", "d"), "--engine ray means nothing"),
         (("--method", "masked", "--reward", "regex:a"), "--reward means nothing with --stream"),
     ):
@@ -77,14 +108,15 @@ def test_what_cannot_be_streamed_is_refused(cdec: Runner, letters: Path) -> None
 
 
 @pytest.mark.usefixtures("loaded")
-def test_a_record_with_free_text_of_its_own_is_an_error_in_its_place(
-    cdec: Runner, cities: Path
-) -> None:
-    feed = b'{"id": 1, "prompt": "x", "after": ":"}\n{"id": 2, "prompt": "x"}\n'
+def test_a_record_has_free_text_of_its_own(cdec: Runner, cities: Path) -> None:
+    feed = b'{"id": 1, "prompt": "x", "after": ":", "budget": 2}\n{"id": 2, "prompt": "x"}\n'
     result = cdec("sample", "--method", "greedy", "-a", cities, "--stream", stdin=feed)
-    pieces, (bad, good) = split(result.records)
-    assert result.status == 3 and bad["error"]["code"] == "E_FIELD"
-    assert "".join(piece["delta"] for piece in pieces) == good["text"]
+    pieces, records = split(result.records)
+    assert result.status == 0, result.stderr
+    parts = {(1, "free_text"): "", (1, "text"): "", (2, "text"): ""}
+    for piece in pieces:
+        parts[piece["id"], piece["part"]] += piece["delta"]
+    assert parts == {(n, part): records[n - 1][part] for n, part in parts}
 
 
 class _Terminal(io.StringIO):
@@ -96,17 +128,20 @@ def test_one_text_grows_on_a_terminal_and_the_others_wait() -> None:
     terminal = _Terminal()
     screen = Screen(Console(progress=False, stdout=terminal, stderr=io.StringIO()))
     shown = []
-    for name, piece, is_last in (
-        ("a", "Ber", False),
-        ("b", "Ro", False),
-        ("a", "lin", False),
-        ("b", "me\x1b[2J", True),
-        ("a", "", True),
-        ("c", "one\ntwo", False),
-        ("c", "", True),
+    for name, part, piece, is_last in (
+        ("a", "text", "Ber", False),
+        ("b", "text", "Ro", False),
+        ("a", "text", "lin", False),
+        ("b", "text", "me\x1b[2J", True),
+        ("a", "text", "", True),
+        ("c", "free_text", "one\n", False),
+        ("c", "text", "two", False),
+        ("c", "text", "", True),
+        ("d", "free_text", "free", False),
     ):
-        screen.show(name, 0, piece, is_last)
+        screen.show(Piece(name, 0, part, piece, is_last))
         shown.append(terminal.getvalue())
     assert shown[:4] == ["Ber", "Ber", "Berlin", "Berlin"]
     assert shown[4] == "Berlin\nRome\\x1b[2J\n"
-    assert shown[-1] == "Berlin\nRome\\x1b[2J\none\ntwo\n"
+    screen.show(Piece("d", 0, "text", "free", is_last=True, is_shown=True))
+    assert terminal.getvalue() == "Berlin\nRome\\x1b[2J\none\ntwo\nfree\n"

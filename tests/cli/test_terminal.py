@@ -169,3 +169,13 @@ def test_a_terminal_gets_the_texts_alone(folder: Path) -> None:
     texts = [json.loads(line)["text"] for line in plain.screen if line]
     shown = _run(folder, 0, *words, "--prompt", "x", to_terminal=True)
     assert shown.status == 0 and shown.screen == [*texts, ""]
+
+
+def test_a_terminal_gets_free_text_and_what_follows_it(folder: Path) -> None:
+    words = ("sample", "-a", "letters.arrow", "--method", "masked", "-n", "2", "-q")
+    free = ("--after", "a", "--budget", "0", "--prompt", "x")
+    plain = _run(folder, 0, *words, *free, to_terminal=True)
+    records = [json.loads(line) for line in plain.screen if line]
+    shown = _run(folder, 0, *words, "--stream", *free, to_terminal=True)
+    expected = [record["free_text"] + record["text"] for record in records]
+    assert shown.status == 0 and shown.screen == [*expected, ""]

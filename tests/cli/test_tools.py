@@ -41,6 +41,28 @@ def test_texts_are_calls_in_the_model_s_own_format(cdec: Runner, model: Path) ->
         assert (record["token_ids"][0], record["token_ids"][-1]) == (CALL, END_CALL)
 
 
+@pytest.mark.parametrize(
+    "words", [(), ("--parallel-calls",), ("--tool-choice", "auto"), ("--thinking", "6")]
+)
+def test_calls_are_streamed(cdec: Runner, model: Path, words: tuple[str, ...]) -> None:
+    lines = [{"id": n, "messages": [{"role": "user", "content": "x" * n}]} for n in range(1, 5)]
+    asked = (*WORDS, "-m", model, "--max-new-tokens", "60", *words)
+    plain = cdec(*asked, stdin=jsonl(*lines))
+    streamed = cdec(*asked, "--stream", stdin=jsonl(*lines))
+    assert plain.status == 0, plain.stderr
+    records = [record for record in streamed.records if "delta" not in record]
+    assert records == plain.records
+    for record in records:
+        for part in ("free_text", "text"):
+            own = [
+                piece["delta"]
+                for piece in streamed.records
+                if piece.get("part") == part
+                and (piece["id"], piece["index"]) == (record["id"], record["index"])
+            ]
+            assert "".join(own) == (record.get(part) or "")
+
+
 def test_the_second_run_compiles_nothing(
     cdec: Runner, model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

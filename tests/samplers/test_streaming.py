@@ -1,4 +1,4 @@
-"""Texts handed out while they are decoded: their pieces are the texts of the samples."""
+"""Texts handed out while they are decoded: their pieces are the fields of the samples."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pytest
 from cdec.compilers import grammar_constraint, regex_constraint, schema_constraint, set_constraint
 from cdec.core.combine.conjunction import conjoin
 from cdec.core.combine.denial import deny
+from cdec.core.combine.free_text import FreeText
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.registry import METHODS
-from cdec.samplers.streaming import STREAMED, GrowingTexts
+from cdec.samplers.streaming import FREE_TEXT, STREAMED, TEXT, GrowingTexts, Piece
 from tests.laws.sizes import heavy_or
 
 E_ACUTE = "\u00e9".encode()
@@ -61,17 +62,23 @@ CONSTRAINTS: dict[str, Any] = {
 
 
 class Pieces:
-    """What was handed out, by draw."""
+    """What was handed out, by draw: of texts, and of what stands before their constraint."""
 
     def __init__(self) -> None:
         self.of: dict[tuple[object, int], list[str]] = {}
+        self.free: dict[tuple[object, int], list[str]] = {}
         self.done: list[tuple[object, int]] = []
+        self.again: list[tuple[object, int]] = []
 
-    def take(self, name: object, index: int, piece: str, is_last: bool) -> None:
-        assert (name, index) not in self.done
-        self.of.setdefault((name, index), []).append(piece)
-        if is_last:
-            self.done.append((name, index))
+    def take(self, piece: Piece) -> None:
+        key = piece.id, piece.index
+        assert key not in self.done
+        assert piece.part == TEXT or key not in self.of
+        {TEXT: self.of, FREE_TEXT: self.free}[piece.part].setdefault(key, []).append(piece.text)
+        if piece.is_last:
+            self.done.append(key)
+        if piece.is_shown:
+            self.again.append(key)
 
 
 def streamed(
@@ -123,6 +130,68 @@ def test_pieces_come_as_tokens_are_drawn_and_hold_whole_characters() -> None:
     assert sample.text == "\u00e9a\u00e9"
 
 
+FREE = {
+    "after": FreeText(("b",)),
+    "several": FreeText(("ab", "1a", "a")),
+    "forced": FreeText(("xa",), budget=2),
+    "thinking": FreeText(("a",), budget=3, thinking=FreeText(("1", "b"), budget=2)),
+    "closed": FreeText(("a",), budget=2, closing=" x"),
+    "optional": FreeText(("b1",), optional=True),
+    "between": FreeText(between=("a", "x")),
+    "regions": FreeText(between=("b", "\u00e9"), budget=2, regions=2, thinking=FreeText(("1",))),
+}
+
+
+@pytest.mark.parametrize("free", FREE)
+@pytest.mark.parametrize("kind", sorted(set(CONSTRAINTS) - {"none"}))
+@pytest.mark.parametrize(("method", "options"), CASES)
+def test_pieces_of_parts_joined_are_the_fields(
+    method: str, options: dict[str, Any], kind: str, free: str
+) -> None:
+    for seed in range(heavy_or(2, 12)):
+        requests = [
+            Request.numbered(
+                [3, 0, 2],
+                CONSTRAINTS[kind],
+                id=name,
+                n=n,
+                first=first,
+                seed=seed,
+                max_new_tokens=most,
+                free=asked,
+            )
+            for name, n, first, most, asked in (
+                ("one", 3, 0, 12, FREE[free]),
+                ("plain", 2, 0, 7, None),
+                (2, 2, 5, 9, FREE[free]),
+            )
+        ]
+        pieces, found = streamed(method, options, model(seed), requests)
+        for each in found:
+            key = each.id, each.index
+            assert "".join(pieces.of[key]) == (each.text or ""), each
+            assert "".join(pieces.free.get(key, [])) == each.diagnostics.get("free_text", "")
+            came = each.diagnostics.get("marker", "")
+            assert (key in pieces.again) == (came is None)
+        assert sorted(map(str, pieces.done)) == sorted(str((e.id, e.index)) for e in found)
+
+
+def test_free_text_comes_as_its_tokens_are_drawn() -> None:
+    law = {(): 1, (1,): 9, (1, 9): 7, (1, 9, 7): 6, (1, 9, 7, 6): 2, (1, 9, 7, 6, 2): 1}
+
+    def certain(prefix: tuple[int, ...]) -> Any:
+        return np.eye(VOCABULARY.width)[law.get(prefix, 10)]
+
+    constraint = regex_constraint("b(b|1)", VOCABULARY)
+    free = FreeText(("\u00e9a",))
+    request = Request.numbered([], constraint, id="r", free=free)
+    pieces, (sample,) = streamed("masked", {}, TabularModel(certain, VOCABULARY), [request])
+    # The last token of the marker goes on as the member does.
+    assert pieces.free["r", 0] == ["b", "x", "a", "\u00e9", "a"]
+    assert pieces.of["r", 0] == ["bb", ""]
+    assert (sample.text, sample.diagnostics["free_text"]) == ("bb", "bxa\u00e9a")
+
+
 @pytest.mark.parametrize("method", ["masked", "greedy"])
 def test_guesses_that_are_taken_together_come_as_one_piece(method: str) -> None:
     cycle = [0, 1, 3, 4]
@@ -172,6 +241,22 @@ def test_a_batch_that_is_drawn_anew_gives_no_piece_twice() -> None:
     for name, result in zip("xy", results, strict=True):
         assert not isinstance(result, CdecError)
         assert "".join(pieces.of[name, 0]) == result[0].text == "aaaaa"
+
+
+@pytest.mark.parametrize("made", [{}, {"prefix": "<", "suffix": ">>"}, {"suffix": "!"}])
+def test_forced_parts_of_sets_behind_free_text_are_no_part_of_pieces(
+    embedded_model: Any, made: Any
+) -> None:
+    constraint = set_constraint(["Paris", "S\u00e3o Paulo"], embedded_model.vocabulary, **made)
+    for free in (FreeText((":", "e")), FreeText(("a",), budget=3, closing=" ok")):
+        requests = [
+            Request.numbered("A city", constraint, id=name, n=3, max_new_tokens=30, free=free)
+            for name in "ab"
+        ]
+        pieces, found = streamed("masked", {}, embedded_model, requests)
+        for each in found:
+            assert "".join(pieces.of[each.id, each.index]) == (each.text or ""), each
+            assert "".join(pieces.free[each.id, each.index]) == each.diagnostics["free_text"]
 
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - set(STREAMED)))
