@@ -77,6 +77,11 @@ class Options(CommonOptions):
         shared.CONSTRAINT,
         at_least=0,
     )
+    canonical: bool = option(
+        False,
+        "Token ids that are not those of --tokenizer for their text are invalid.",
+        shared.CONSTRAINT,
+    )
     explain: bool = option(
         False, "Grammars: step through one text, token by token.", shared.OUTPUT, common=True
     )
@@ -122,15 +127,17 @@ def execute(options: Options, run: Run) -> int:
       echo '{"a": [1, 2}' | cdec check json.arrow --explain
     """
     if options.token_ids:
-        refuse_unused(
-            ("format", "field", "no_header", "whole", "tokenizer"), run.typed, "with --token-ids"
-        )
+        tokenizer = () if options.canonical else ("tokenizer",)
+        unused = ("format", "field", "no_header", "whole", *tokenizer)
+        refuse_unused(unused, run.typed, "with --token-ids")
     if options.whole:
         refuse_unused(("format", "field", "no_header"), run.typed, "with --whole")
     if options.explain:
-        refuse_unused(("fail", "max_new_tokens"), run.typed, "with --explain, which shows steps")
-    elif not options.one_line.flags and options.quoting.span_of is None:
-        refuse_unused(("tokenizer",), run.typed, "without --explain")
+        refuse_unused(
+            ("fail", "max_new_tokens", "canonical"), run.typed, "with --explain, which shows steps"
+        )
+    elif not (options.one_line.flags or options.canonical or options.quoting.span_of):
+        refuse_unused(("tokenizer",), run.typed, "without --explain or --canonical")
     options.quoting.refuse_unused(run.typed)
     if options.quoting.span_of is not None or options.quoting.span:
         refuse_unused(_OF_A_TEXT, run.typed, "where texts quote documents of their records")
@@ -235,12 +242,12 @@ def _verdicts(options: Options, run: Run, progress: Progress) -> Iterator[dict[s
 
 
 def _held(constraint: Constraint, options: Options) -> Constraint:
-    """Return a constraint held to the number of tokens that texts may have."""
-    if options.max_new_tokens is None:
-        return constraint
+    """Return a constraint held to the tokens, and to the number of them, that texts may have."""
+    from cdec.core.combine.canonical import canonical
     from cdec.core.combine.fitting import fit
 
-    return fit(constraint, options.max_new_tokens)
+    held: Constraint = canonical(constraint) if options.canonical else constraint
+    return held if options.max_new_tokens is None else fit(held, options.max_new_tokens)
 
 
 _RECORD_FORMATS: dict[str, Format] = {

@@ -224,10 +224,10 @@ def _task(options: Options, record: PromptRecord | BadRecord, resolver: Constrai
 
 
 def _records(tally: Tally, task: Task, mass: Mass) -> list[dict[str, object]]:
-    from cdec.core.constraint import said_of_fit
+    from cdec.core.constraint import said_of_held
 
     tally.estimate(mass.log_mass_reliable)
-    return [{"id": task.name, **mass.to_json(), **said_of_fit(task.request.constraint)}]
+    return [{"id": task.name, **mass.to_json(), **said_of_held(task.request.constraint)}]
 
 
 class _Shown:

@@ -130,7 +130,8 @@ def execute(options: Options, run: Run) -> int:
     `probability_upper`, and `probability` where they close). Logarithms are natural.
 
     Give --temperature, --top-k, --top-p, --deny, --and, --lookahead, --fit (with its
-    --max-new-tokens) and --heal as the samples were drawn with, and --template with --prompts.
+    --max-new-tokens), --canonical and --heal as the samples were drawn with, and --template with
+    --prompts.
 
     Consecutive records of one prompt (up to 10000) share their bounds. A bad record becomes an
     error object in its place, and the exit status is 3.
@@ -200,7 +201,17 @@ def _loop(
 
 
 _CONSTRAINED_ONLY = (
-    *("deny", "lookahead", "fit", "heal", "prefill", "max_new_tokens", "candidates", "seed"),
+    *(
+        "deny",
+        "lookahead",
+        "fit",
+        "canonical",
+        "heal",
+        "prefill",
+        "max_new_tokens",
+        "candidates",
+        "seed",
+    ),
 )
 _BOUNDS = frozenset(
     ("probability", "probability_lower", "probability_upper", "log_mass_lower", "log_mass_upper")
@@ -287,10 +298,10 @@ def _written(
     tally: Tally, fields: Sequence[str] | None, task: Task, result: Score
 ) -> list[dict[str, object]]:
     """Count a score, and return its record."""
-    from cdec.core.constraint import said_of_fit
+    from cdec.core.constraint import said_of_held
 
     tally.judge(result.valid)
-    record = {**task.head, **result.to_json(), **said_of_fit(task.request.constraint)}
+    record = {**task.head, **result.to_json(), **said_of_held(task.request.constraint)}
     return [_kept(record, fields)]
 
 

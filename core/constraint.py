@@ -378,10 +378,14 @@ def carried(constraint: Constraint, text: bytes, *, is_member: bool) -> dict[str
     return said | ({"unenforced": list(unenforced)} if unenforced else {})
 
 
-def said_of_fit(constraint: Constraint | None) -> dict[str, object]:
-    """Return the field by which records say how texts were held to a number of tokens."""
-    fit = None if constraint is None else constraint.facts.fit
-    return {} if fit is None else {"fit": fit}
+def said_of_held(constraint: Constraint | None) -> dict[str, object]:
+    """Return the fields by which records say to what else their texts were held.
+
+    These are ``fit``, to a number of tokens, and ``spelling``, to the tokenizer's own tokens.
+    """
+    facts = None if constraint is None else constraint.facts
+    said = {} if facts is None else {"fit": facts.fit, "spelling": facts.spelling}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def text_verdicts(

@@ -97,6 +97,13 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         (SAMPLE, SCORE, MASS),
     ),
     RecordField(
+        "spelling",
+        "string",
+        "Where `canonical` was given: canonical, S being the token sequences that the tokenizer "
+        "itself writes; without it S holds every token sequence of its texts.",
+        (SAMPLE, SCORE, MASS),
+    ),
+    RecordField(
         "free_text",
         "string",
         "What the model wrote freely before `text`, its marker included, where `after` was given.",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.samplers.base import Sampler
 
-_NO_FIT = "leave `fit` out, or give a constraint, no free text, and a method with masks"
+_NO_HOLD = "leave `{}` out, or give a constraint, no free text, and a method with masks"
 BATCH_SIZE = 16
 """Prompts that are decoded together."""
 
@@ -80,6 +80,7 @@ def sample(
     top_p: float | None = None,
     max_new_tokens: int | None = None,
     fit: bool = False,
+    canonical: bool = False,
     free: FreeText | None = None,
     batch_size: int = BATCH_SIZE,
     records: Sequence[Mapping[str, object]] | None = None,
@@ -108,6 +109,7 @@ def sample(
         top_p: Mass kept at each step; None keeps all.
         max_new_tokens: Most tokens of a text; None takes the constraint's longest member, or 256.
         fit: Let every text end within that number of tokens; needs a constraint, and no ``free``.
+        canonical: Allow only the tokens that the tokenizer itself writes for a text; likewise.
         free: What the model writes freely before the constraint begins, or around it; None for
             nothing.
         batch_size: Prompts decoded together; changes no result.
@@ -136,10 +138,10 @@ def sample(
     alone = isinstance(prompts, str)
     many: Sequence[Prompt] = [prompts] if isinstance(prompts, str) else prompts
     constraints = _one_each(held, len(many))
+    if canonical:
+        constraints = _canonical(_required("canonical", constraints, method, free))
     if fit:
-        if not METHODS[method].masks:
-            raise UsageError(f"`fit` means nothing to {method}, which has no masks", hint=_NO_FIT)
-        constraints = _fitted(constraints, max_new_tokens, free)
+        constraints = _fitted(_required("fit", constraints, method, free), max_new_tokens)
     names = _ids(many, model.vocabulary) if ids is None else _checked_ids(ids, len(many))
     view = model.with_warping(temperature, top_k, top_p)
     of_one = partial(Request.numbered, n=n, seed=seed, max_new_tokens=max_new_tokens, free=free)
@@ -229,20 +231,43 @@ def _one_each(
     return constraint
 
 
-def _fitted(
-    constraints: Sequence[Constraint | None], most: int | None, free: FreeText | None
+def _required(
+    parameter: str,
+    constraints: Sequence[Constraint | None],
+    method: str,
+    free: FreeText | None,
 ) -> Sequence[Constraint]:
-    """Return the texts of constraints that end within a number of tokens, of each one once."""
-    from cdec.core.combine.fitting import fit
+    """Return constraints that texts are held to more closely by a parameter.
 
+    Raises:
+        UsageError: A prompt has none, there is free text before, or the method has no masks.
+    """
+    hint = _NO_HOLD.format(parameter)
+    if not METHODS[method].masks:
+        raise UsageError(f"`{parameter}` means nothing to {method}, which has no masks", hint=hint)
     if free is not None or None in constraints:
         found = "there is free text" if free is not None else "a prompt has no constraint"
         raise UsageError(
-            f"`fit` is about texts that begin with a constraint, and {found}",
-            hint=_NO_FIT,
+            f"`{parameter}` is about texts that begin with a constraint, and {found}", hint=hint
         )
-    fitted = {each: fit(each, text_limit(most, each)) for each in constraints if each is not None}
-    return [fitted[each] for each in constraints if each is not None]
+    return [each for each in constraints if each is not None]
+
+
+def _canonical(constraints: Sequence[Constraint]) -> Sequence[Constraint]:
+    """Return the texts of constraints as the tokenizer spells them, of each one once."""
+    from cdec.core.combine.canonical import CanonicalTexts, canonical
+
+    texts = CanonicalTexts(constraints[0].vocabulary) if constraints else None
+    narrow = {each: canonical(each, texts) for each in constraints}
+    return [narrow[each] for each in constraints]
+
+
+def _fitted(constraints: Sequence[Constraint], most: int | None) -> Sequence[Constraint]:
+    """Return the texts of constraints that end within a number of tokens, of each one once."""
+    from cdec.core.combine.fitting import fit
+
+    fitted = {each: fit(each, text_limit(most, each)) for each in constraints}
+    return [fitted[each] for each in constraints]
 
 
 def _fields(

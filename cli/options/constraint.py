@@ -71,6 +71,12 @@ class ConstraintOptions:
         CONSTRAINT,
         decides=True,
     )
+    canonical: bool = option(
+        False,
+        "Only the token sequences that the tokenizer itself writes for their text.",
+        CONSTRAINT,
+        decides=True,
+    )
     prefill: str | None = option(
         None,
         "Begun answer that texts continue, within the constraint; the last message of a "

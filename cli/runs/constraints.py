@@ -235,6 +235,7 @@ def read_held(
         lookahead=options.lookahead,
         heal=options.heal,
         fit=options.fit,
+        canonical=options.canonical,
         prefill=require_utf8(options.prefill, "--prefill") if options.prefill else None,
     )
 

@@ -225,7 +225,7 @@ def names_of(held: ConstraintSpecification, record: PromptRecord) -> dict[str, s
         names["--lookahead"] = str(held.lookahead)
     prefill = held.prefill_of(record)
     names |= {} if prefill is None else {"--prefill": hash_of(prefill)}
-    asked = {"--heal": held.heal, "--fit": held.fit}
+    asked = {"--heal": held.heal, "--fit": held.fit, "--canonical": held.canonical}
     return names | {flag: "yes" for flag, is_asked in asked.items() if is_asked}
 
 

@@ -328,6 +328,7 @@ def refuse_beside_free_text(options: Options) -> None:
         "--prefill": bool(options.held.prefill),
         "--heal": options.held.heal,
         "--fit": options.held.fit,
+        "--canonical": options.held.canonical,
         "--tree": options.methods.given.get("tree") is not None,
     }
     for flag, is_given in beside.items():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cdec.compilers.kinds import SourceOptions
     from cdec.core.artifacts.opened import StoredConstraint
     from cdec.core.artifacts.read import ArtifactFile
+    from cdec.core.combine.canonical import CanonicalTexts
     from cdec.core.combine.free_text import FreeText
     from cdec.core.combine.prefill import BegunConstraint
     from cdec.core.combine.sorted_tokens import SortedTokens
@@ -116,6 +117,7 @@ class ConstraintResolver:
         self._pieces: Recent[Constraint] = Recent(_KEPT_DOCUMENTS)
         self._documents: Recent[DocumentPieces] = Recent(_KEPT_DOCUMENTS)
         self._tokens: SortedTokens | None = None
+        self._texts: CanonicalTexts | None = None
         self._thinking: ModelThinking | None = None
         if held.thinking is not None:
             self._thinking = Thinking(held.thinking, held.thinking_tags).of(model)
@@ -172,12 +174,31 @@ class ConstraintResolver:
             UsageError: An option needs a grammar, and the constraint is none.
             PrefillError: No text begins as the record's begun answer.
             FitError: Texts are to fit, and no text is so short.
+            CanonicalError: Texts are to be canonical, and the tokenizer has unknown parts.
             CdecError: Its grammar or the like cannot be compiled, or the prompt cannot be encoded.
         """
         most = max_new_tokens if record.max_tokens is None else record.max_tokens
         with self._model.asking:
             prompt, constraint = self._resolved(record, takes_free=takes_free)
+            if self._held.canonical:
+                constraint = self._canonical(constraint)
             return prompt, self._fitted(constraint, most) if self._held.fit else constraint
+
+    def _canonical(self, constraint: Constraint | None) -> Constraint:
+        """Return a constraint's texts as the model's tokenizer spells them.
+
+        Raises:
+            UsageError: There is no constraint.
+            CanonicalError: Which tokens the tokenizer writes is not known.
+            EmptySetError: No text is left.
+        """
+        from cdec.core.combine.canonical import CanonicalTexts, canonical
+
+        inner = _some(constraint, "canonical")
+        if self._texts is None:
+            self._texts = CanonicalTexts(self._model.vocabulary)
+        texts = self._texts
+        return self._adapted.get((inner, "canonical"), lambda: canonical(inner, texts))
 
     def _fitted(self, constraint: Constraint | None, max_new_tokens: int | None) -> Constraint:
         """Return a constraint's texts that end within a number of tokens.
@@ -286,6 +307,7 @@ class ConstraintResolver:
             "prefill": self._held.prefill_of(record) is not None,
             "heal": self._held.heal,
             "fit": self._held.fit,
+            "canonical": self._held.canonical,
         }
         beside = next((name for name, is_asked in asked.items() if is_asked), None)
         if beside is not None:
@@ -585,9 +607,10 @@ def _require_sense(held: ConstraintSpecification, model: LanguageModel, masks: b
             f"`sets` and `quotes` both say what {twice[0]!r} is",
             hint="give one of them",
         )
-    if held.fit and not masks:
+    asked = {"fit": held.fit, "canonical": held.canonical}
+    for parameter in (name for name, is_asked in asked.items() if is_asked and not masks):
         raise UsageError(
-            "`fit` means nothing to a method without masks, which holds texts to nothing",
+            f"`{parameter}` means nothing to a method without masks, which holds texts to nothing",
             hint="leave it out",
         )
 

@@ -74,6 +74,7 @@ class ConstraintSpecification:
         heal: Whether the cut end of prompts is healed; needs grammars.
         prefill: What texts of records that bring none begin with; None for nothing.
         fit: Whether every text is to end within the record's number of new tokens.
+        canonical: Whether texts are held to the tokens that the tokenizer itself writes for them.
         free: What the model writes freely for records that do not say; None for nothing.
         marker_limits: Of the markers of records; None takes those of ``free``, or the defaults.
         thinking: Most tokens of what a model thinks before, ``on`` or ``off``; None leaves it to
@@ -97,6 +98,7 @@ class ConstraintSpecification:
     heal: bool = False
     prefill: str | None = None
     fit: bool = False
+    canonical: bool = False
     free: FreeText | None = None
     marker_limits: MarkerLimits | None = None
     thinking: Amount | None = None

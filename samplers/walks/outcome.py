@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.constraint import carried, said_of_fit
+from cdec.core.constraint import carried, said_of_held
 from cdec.core.sample import FINISH_BUDGET, Sample
 from cdec.core.text_warnings import LEAST_Z, low_z
 from cdec.samplers.loops import loop_warnings
@@ -119,7 +119,7 @@ def _record_samples(
     tightened: dict[str, object] = {} if lookahead is None else {"lookahead": lookahead}
     prefill = None if request.constraint is None else request.constraint.facts.prefill
     tightened |= {} if prefill is None else {"prefill": prefill}
-    tightened |= said_of_fit(request.constraint)
+    tightened |= said_of_held(request.constraint)
     indices = request.indices if request.indices is not None else range(len(rows))
     exactness = outcome.exactness
     known = "log_mass_upper" in shared

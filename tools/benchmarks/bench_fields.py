@@ -25,6 +25,7 @@ from tools.benchmarks.bench_start import CDEC, CITIES, SCHEMA, environment_of, s
 from tools.benchmarks.fields import corpora, members
 from tools.benchmarks.fields.fitting import print_table
 from tools.benchmarks.fields.quotes import print_quotes
+from tools.benchmarks.fields.spelling import print_spelling
 from tools.benchmarks.setting import parser_of
 
 SAMPLE = (CDEC, "sample", "--quiet", "--method", "greedy", "--prompt", "As JSON:")
@@ -75,7 +76,7 @@ def main() -> None:
     parser = parser_of(__doc__, has_model=False)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--most-bytes", type=int, default=corpora.SIZES[-1])
-    kinds = [*SOURCES, "fit", "members", "quotes", "corpora"]
+    kinds = [*SOURCES, "fit", "members", "quotes", "corpora", "canonical"]
     parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
     arguments = parser.parse_args()
     print(f"{report.machine()}\n")
@@ -91,6 +92,8 @@ def main() -> None:
         figures["quotes"] = print_quotes(arguments.repeats)
     if "corpora" in arguments.only:
         figures["corpora"] = corpora.print_corpora(arguments.most_bytes)
+    if "canonical" in arguments.only:
+        figures["canonical"] = print_spelling(arguments.repeats)
     report.save(arguments.output / "fields.json", figures, repeats=arguments.repeats)
 
 

@@ -86,7 +86,7 @@ def tokens_of(text: bytes, token_bytes: Sequence[bytes]) -> list[int]:
     return found
 
 
-def _passes(constraint: Constraint, row: Sequence[int], rows: int) -> Iterator[float]:
+def passes(constraint: Constraint, row: Sequence[int], rows: int) -> Iterator[float]:
     """Yield the microseconds a position of one pass after the other: sessions are their own."""
     mask = allocate_mask(rows, constraint.vocabulary.width)
     while True:
@@ -117,7 +117,7 @@ def costs(kind: str, rows: int, repeats: int) -> tuple[Cost, Cost, str]:
     make = regex_constraint if kind == "regex" else schema_constraint
     plain, other = make(source, vocabulary), make(source, vocabulary)
     far, near = fit(other, FAR), fit(make(source, vocabulary), len(row))
-    walks = [_passes(constraint, row, rows) for constraint in (plain, far, near)]
+    walks = [passes(constraint, row, rows) for constraint in (plain, far, near)]
     found = np.array([[next(walk) for walk in walks] for _ in range(repeats + 1)])
     return Cost(*found[0]), Cost(*found[1:].min(axis=0)), str(far.facts.fit)
 
