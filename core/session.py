@@ -34,8 +34,8 @@ On ``cpu`` a session takes and gives numpy arrays; on a torch device, torch tens
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,19 @@ class Completions(ABC):
         """
 
 
+class FittedCalls(NamedTuple):
+    """Masks and steps of states that count tokens, as ``cdec_fitted_split`` takes them apart.
+
+    Attributes:
+        handle: The library's object.
+        fill_mask, advance: Give fewer rows than they are given where some end may be near.
+    """
+
+    handle: Any
+    fill_mask: Callable[..., int]
+    advance: Callable[..., int]
+
+
 class Session(ABC):
     """One decoding run; every array lies on the session's device.
 
@@ -87,6 +100,11 @@ class Session(ABC):
     device: str
     words: int
     counts_states: bool = False
+
+    @property
+    def fitted_calls(self) -> FittedCalls | None:
+        """Calls of the library where ``counts_states``, by which texts are fitted in one call."""
+        return None
 
     @abstractmethod
     def start(self, n: int) -> States:

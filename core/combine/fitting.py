@@ -32,7 +32,7 @@ from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, FitError, UsageError
 from cdec.core.native import library
 from cdec.core.recent import Recent
-from cdec.core.session import DEAD, DONE, FAR, Session, integers
+from cdec.core.session import DEAD, DONE, FAR, FittedCalls, Session, integers
 from cdec.core.tokens.vocabulary import Vocabulary
 
 MOST_TOKENS = (1 << 22) - 1
@@ -114,6 +114,11 @@ _INT64 = np.dtype(np.int64)
 _empty, _split, _join = np.empty, library.fitted_split, library.fitted_join
 
 
+def _never(*_: object) -> int:
+    """Do nothing for no row."""
+    return -1
+
+
 class PackedPairs:
     """Pairs of a small number and of a count, as one number; as ``PairTable`` numbers any."""
 
@@ -154,6 +159,8 @@ class FittedSession(ForwardingSession):
         self._distances = distances or inner
         is_packed = inner.counts_states and most <= MOST_TOKENS
         self._pairs: PairTable | PackedPairs = PackedPairs() if is_packed else PairTable()
+        calls = (is_packed and inner.fitted_calls) or FittedCalls(None, _never, _never)
+        self._handle, self._fill, self._step = calls.handle, calls.fill_mask, calls.advance
         # Where pairs are packed: what is needed ahead of inner states, -1 where it was not asked.
         self._needed_ahead = np.empty(0, np.int64)
         self._ahead: Recent[tuple[NDArray[np.int32], NDArray[np.int64]]] = Recent(_KEPT)
@@ -168,6 +175,13 @@ class FittedSession(ForwardingSession):
 
     def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
         """Overwrite ``mask`` (int32[n, words]) with the exact masks of ``states``."""
+        try:
+            shape = len(states), self.words
+            ahead = self._needed_ahead
+            if mask.shape == shape and self._fill(self._handle, states, ahead, mask) == shape[0]:
+                return
+        except (TypeError, ValueError, AttributeError):
+            pass
         inside = self._if_far(states)
         if inside is None:
             super().fill_mask(states, mask)
@@ -180,6 +194,14 @@ class FittedSession(ForwardingSession):
 
     def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
         """Follow one token a state, int64[n]; DEAD where no end is within reach behind it."""
+        try:
+            out: NDArray[np.int64] = _empty(len(states), _INT64)
+            if token_ids.dtype is not _INT64:
+                token_ids = token_ids.astype(_INT64, casting="safe")
+            if self._step(self._handle, states, self._needed_ahead, token_ids, out) == len(out):
+                return out
+        except (TypeError, ValueError, AttributeError):
+            pass
         inside = self._if_far(states)
         if inside is None:
             return super().advance(states, token_ids)

@@ -25,7 +25,7 @@ from cdec.core.grammars.columns import (
 )
 from cdec.core.mask import forced_rows, mask_words, offsets_of
 from cdec.core.native import library
-from cdec.core.session import HostSession, integers, require_mask
+from cdec.core.session import FittedCalls, HostSession, integers, require_mask
 
 
 def compacted(
@@ -264,6 +264,7 @@ _advance, _check, _fill_mask = (
     library.grammar_check,
     library.grammar_fill_mask,
 )
+_FITTED = library.grammar_fill_fitted, library.grammar_advance_fitted
 _INT64 = np.dtype(np.int64)
 _MEMORY_FULL = -2
 """The library's status; -1: too much work."""
@@ -304,6 +305,10 @@ class GrammarSession(HostSession):
         self._start = int(library.grammar_start(self._session))
         if self._start < 0:
             self._refuse(self._start)
+
+    @property
+    def fitted_calls(self) -> FittedCalls:
+        return FittedCalls(self._session, *_FITTED)
 
     def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
         """Follow one token a state; O(1) each where it was done before."""

@@ -20,7 +20,7 @@ from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
 from cdec.core.native import library
 from cdec.core.schemas.json_tokens import JsonTokens
 from cdec.core.schemas.program import SchemaArrays, arrays_from
-from cdec.core.session import HostSession, integers
+from cdec.core.session import FittedCalls, HostSession, integers
 
 DEFAULT_BUDGET = 256 << 20
 """Bytes of masks of one engine."""
@@ -121,6 +121,7 @@ _empty = np.empty
 _INT64 = np.dtype(np.int64)
 _advance, _fill_mask = library.schema_engine_advance, library.schema_engine_fill_mask
 _ahead = library.schema_engine_ahead
+_FITTED = library.schema_engine_fill_fitted, library.schema_engine_advance_fitted
 
 
 class SchemaSession(HostSession):
@@ -143,6 +144,10 @@ class SchemaSession(HostSession):
         self.words = mask_words(width)
         self._before = engine.statistics()["states"]
         self._start = engine.start()
+
+    @property
+    def fitted_calls(self) -> FittedCalls:
+        return FittedCalls(self._handle, *_FITTED)
 
     def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
         """Follow one token a state; O(1) each where it was done before."""

@@ -342,6 +342,8 @@ static PyMethodDef table[] = {
     ROW(schema_engine_ahead, "engine states:n out:n"),
     ROW(schema_engine_level, "engine state outward items:k,f"),
     ROW(schema_engine_progress, "engine progress numbers:k"),
+    ROW(schema_engine_fill_fitted, "engine states:n ahead:a mask:n,w"),
+    ROW(schema_engine_advance_fitted, "engine states:n ahead:a tokens:n out:n"),
     ROW(schema_engine_drop, "engine"),
     ROW(schema_engine_statistics, "engine counts:c"),
     // grammars: the engine
@@ -368,6 +370,8 @@ static PyMethodDef table[] = {
     ROW(grammar_configurations, "session state out:m,k"),
     ROW(grammar_set_of, "session at"),
     ROW(grammar_stack, "session stack tops:t path:p depth:d"),
+    ROW(grammar_fill_fitted, "session states:n ahead:a mask:n,w"),
+    ROW(grammar_advance_fitted, "session states:n ahead:a tokens:n out:n"),
     ROW(grammar_statistics, "session out:s"),
     {nullptr, nullptr, 0, nullptr},
 };

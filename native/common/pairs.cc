@@ -1,5 +1,5 @@
 // Pairs of integers by number: a table with linear probing that holds numbers alone.
-#include "cdec_native.h"
+#include "fitted.h"
 
 namespace {
 
@@ -10,25 +10,16 @@ int64_t first_slot(int64_t left, int64_t right, int64_t slots) {
   return static_cast<int64_t>((mixed ^ (mixed >> 32)) & static_cast<uint64_t>(slots - 1));
 }
 
-constexpr int64_t kOneToken = int64_t{1} << 40;
-
 }  // namespace
 
 extern "C" {
 
 int64_t cdec_fitted_split(cdec_i64 states, cdec_i64 ahead, cdec_i64_out inside) {
-  bool are_far = true;
-  for (int64_t i = 0; i < states.size; ++i) {
-    const int64_t state = states[i], own = state & (kOneToken - 1);
-    inside[i] = own;
-    are_far &= state >= 0 && own < ahead.size && ahead[own] >= 0 && state / kOneToken > ahead[own];
-  }
-  return are_far;
+  return cdec::split_fitted(states, ahead, inside.at);
 }
 
 int64_t cdec_fitted_join(cdec_i64 states, cdec_i64_out after) {
-  for (int64_t i = 0; i < states.size; ++i)
-    if (after[i] >= 0) after[i] += (states[i] & ~(kOneToken - 1)) - kOneToken;
+  cdec::join_fitted(states, after);
   return 0;
 }
 

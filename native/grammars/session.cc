@@ -1,5 +1,6 @@
 // Decoding states of a session: lists of configurations, interned; their steps, masks and ends.
 #include "endings.h"
+#include "fitted.h"
 
 using namespace cdec;
 using namespace cdec::grammars;
@@ -448,6 +449,22 @@ int64_t cdec_grammar_stack(cdec_grammar_session *session, int64_t stack, cdec_i3
     if (height < path.size) path[height] = stacks[stacks.member(at, 0)].state;
   depth[0] = height;
   return count;
+}
+
+int64_t cdec_grammar_fill_fitted(cdec_grammar_session *session, cdec_i64 states, cdec_i64 ahead,
+                                 cdec_i32_rows_out mask) {
+  return within_fitted(states, ahead, [&](cdec_i64 inside) {
+    return cdec_grammar_fill_mask(session, inside, mask, 0);
+  });
+}
+
+int64_t cdec_grammar_advance_fitted(cdec_grammar_session *session, cdec_i64 states, cdec_i64 ahead,
+                                    cdec_i64 tokens, cdec_i64_out out) {
+  return within_fitted(states, ahead, [&](cdec_i64 inside) {
+    const int64_t done = cdec_grammar_advance(session, inside, tokens, out, 0);
+    if (done == states.size) join_fitted(states, out);
+    return done;
+  });
 }
 
 int64_t cdec_grammar_statistics(cdec_grammar_session *session, cdec_i64_out out) {

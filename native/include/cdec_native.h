@@ -769,6 +769,12 @@ CDEC_API int64_t cdec_grammar_set_of(cdec_grammar_session *session, int64_t at);
  * depth[0]; as far as there is room. Returns how many are on top. */
 CDEC_API int64_t cdec_grammar_stack(cdec_grammar_session *session, int64_t stack, cdec_i32_out tops,
                                     cdec_i32_out path, cdec_i64_out depth);
+/* cdec_grammar_fill_mask and cdec_grammar_advance of states that count tokens, as cdec_fitted_split has
+ * them; a row of another width, or states that are not all far from the end: -1, or fewer than n. */
+CDEC_API int64_t cdec_grammar_fill_fitted(cdec_grammar_session *session, cdec_i64 states,
+                                          cdec_i64 ahead, cdec_i32_rows_out mask);
+CDEC_API int64_t cdec_grammar_advance_fitted(cdec_grammar_session *session, cdec_i64 states,
+                                             cdec_i64 ahead, cdec_i64 tokens, cdec_i64_out out);
 /* Write how many states and remembered steps there are, and their bytes. */
 CDEC_API int64_t cdec_grammar_statistics(cdec_grammar_session *session, cdec_i64_out out);
 
@@ -900,6 +906,13 @@ CDEC_API int64_t cdec_schema_engine_speculation_keys(cdec_schema_engine *engine,
  * known to be in reach. Each state is thought about once. */
 CDEC_API int64_t cdec_schema_engine_fewest(cdec_schema_engine *engine, cdec_i64 states, cdec_i64_out out);
 CDEC_API int64_t cdec_schema_engine_ahead(cdec_schema_engine *engine, cdec_i64 states, cdec_i64_out out);
+/* cdec_schema_engine_fill_mask and cdec_schema_engine_advance of states that count tokens, as
+ * cdec_fitted_split has them; -1, or fewer than n, where they are not all far from the end. */
+CDEC_API int64_t cdec_schema_engine_fill_fitted(cdec_schema_engine *engine, cdec_i64 states,
+                                                cdec_i64 ahead, cdec_i32_rows_out mask);
+CDEC_API int64_t cdec_schema_engine_advance_fitted(cdec_schema_engine *engine, cdec_i64 states,
+                                                   cdec_i64 ahead, cdec_i64 tokens,
+                                                   cdec_i64_out out);
 /* Read the level `outward` levels outside of a state, as far as `items` [k, 4] has room: first phase,
  * frame outside (-1 for none), text and 0; then of each alternative value, part, place and content
  * (native/schemas/frames.h). Returns how many rows there are; 0 without such a level. */

@@ -2,6 +2,7 @@
 #include <mutex>
 #include <optional>
 
+#include "fitted.h"
 #include "guarded.h"
 #include "masks.h"
 
@@ -257,6 +258,22 @@ int64_t cdec_schema_engine_ahead(cdec_schema_engine* engine, cdec_i64 states, cd
   return for_rows(engine, states.size, [&](cdec_schema_engine& e, int64_t i) {
     const int64_t found = e.most_ahead(states[i]);
     out[i] = found < Endings::kFar ? found : INT64_MAX;
+  });
+}
+
+int64_t cdec_schema_engine_fill_fitted(cdec_schema_engine* engine, cdec_i64 states, cdec_i64 ahead,
+                                       cdec_i32_rows_out mask) {
+  return within_fitted(states, ahead, [&](cdec_i64 inside) {
+    return cdec_schema_engine_fill_mask(engine, inside, mask);
+  });
+}
+
+int64_t cdec_schema_engine_advance_fitted(cdec_schema_engine* engine, cdec_i64 states,
+                                          cdec_i64 ahead, cdec_i64 tokens, cdec_i64_out out) {
+  return within_fitted(states, ahead, [&](cdec_i64 inside) {
+    const int64_t done = cdec_schema_engine_advance(engine, inside, tokens, out);
+    if (done == states.size) join_fitted(states, out);
+    return done;
   });
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers import regex_constraint, schema_constraint
+from cdec.compilers import grammar_constraint, regex_constraint, schema_constraint
 from cdec.core.combine.fitting import fit
 from cdec.core.constraint import Constraint
 from cdec.core.mask import allocate_mask
@@ -51,9 +51,20 @@ def _tree(depth: int) -> dict[str, object]:
     return {"title": f"A chapter of level {depth} and what it is about", "children": children}
 
 
+_JSON = r"""
+start: value
+?value: object | array | STRING | NUMBER | "true" | "null"
+object: "{" [pair ("," pair)*] "}"
+pair: STRING ":" value
+array: "[" [value ("," value)*] "]"
+STRING: /"[^"\\]*"/
+NUMBER: /-?[0-9]+(\.[0-9]+)?/
+%ignore /[ \n]+/
+"""
 DOCUMENTS = {
     "schema": (json.dumps(_PERSON), json.dumps(_ADA)),
     "recursive schema": (json.dumps(_TREE), json.dumps(_tree(3))),
+    "grammar": (_JSON, json.dumps(_tree(1))),
     "regex": ("([A-Z]{2}-[0-9]+(, )?)+", "AB-12, CD-3456, EF-7, GH-89012, IJ-3"),
 }
 """Kind → a source, and a text of it."""
@@ -114,7 +125,7 @@ def costs(kind: str, rows: int, repeats: int) -> tuple[Cost, Cost, str]:
     vocabulary = vocabulary_of("tekken131k")
     source, text = DOCUMENTS[kind]
     row = tokens_of(text.encode(), vocabulary.token_bytes)
-    make = regex_constraint if kind == "regex" else schema_constraint
+    make = {"regex": regex_constraint, "grammar": grammar_constraint}.get(kind, schema_constraint)
     plain, other = make(source, vocabulary), make(source, vocabulary)
     far, near = fit(other, FAR), fit(make(source, vocabulary), len(row))
     walks = [passes(constraint, row, rows) for constraint in (plain, far, near)]
