@@ -320,7 +320,8 @@ def test_copy_reads_artifacts_of_any_size_into_memory(
     typed = [word.format(letters) for word in words]
     for copy in ((), ("--copy",)):
         assert cdec(*typed, *copy).status == 0
-    assert largest == [artifact_read.COPIED_BYTES, sys.maxsize]
+    # What only looks at metadata maps the file for the moment, and copies nothing.
+    assert [size for size in largest if size] == [artifact_read.COPIED_BYTES, sys.maxsize]
 
 
 # --- Compiling again what is there: nothing to do, or what differs.
