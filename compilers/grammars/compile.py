@@ -41,7 +41,7 @@ from cdec.compilers.grammars.scanner.competition import find_contexts
 from cdec.compilers.grammars.scanner.loops import expand_repetitions
 from cdec.compilers.grammars.soundness.coverage import Alphabet, require_spellable
 from cdec.compilers.grammars.soundness.prove import prove
-from cdec.compilers.grammars.source import read_grammar
+from cdec.compilers.grammars.source import naming_source, read_grammar
 from cdec.compilers.grammars.special import with_stand_ins
 from cdec.compilers.grammars.states import UncountableError, lacks_some
 from cdec.compilers.grammars.trees import build_trees
@@ -218,7 +218,8 @@ def build_grammar(
     counts, emptied = True, None
     named = source, SpecialTokens({}, {})
     if options.format in ("auto", "lark"):
-        named = with_stand_ins(source, vocabulary, options.limits)
+        with naming_source(options):
+            named = with_stand_ins(source, vocabulary, options.limits)
     while True:
         clock = Clock(GrammarReport(path), PHASES, progress)
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from cdec.compilers.grammars.decoding import decode_source, decode_text
@@ -27,30 +29,38 @@ def read_grammar(text: bytes | str, options: GrammarOptions = GrammarOptions()) 
         EncodingError: Bytes that are no UTF-8.
         LimitError: A limit is passed.
     """
-    start, limits = options.start, options.limits
+    with naming_source(options):
+        grammar = _read(text, options)
+    return grammar if options.lexer is None else replace(grammar, lexer=options.lexer)
+
+
+@contextmanager
+def naming_source(options: GrammarOptions) -> Iterator[None]:
+    """Let errors say which source they are about, if the options name it."""
     try:
-        if options.format == "regex":
-            return read_regex(
-                decode_text(text, limits),
-                limits,
-                conjoined=[decode_text(other, limits) for other in options.conjoined],
-                denied=[decode_text(other, limits) for other in options.deny_regex],
-            )
-        source = decode_source(text, limits)
-        if options.format in ("ebnf", "gbnf"):
-            from cdec.compilers.grammars.ebnf.read import read_ebnf  # lark texts need none of it
-
-            grammar = read_ebnf(source, start=start, limits=limits)
-        else:
-            from cdec.compilers.grammars.lark.source import read_lark  # lark is for its texts alone
-
-            folder = options.allow_imports
-            indenter = None if options.indenter is None else Indenter.parse(options.indenter)
-            grammar = read_lark(
-                source, start=start, limits=limits, allow_imports=folder, indenter=indenter
-            )
+        yield
     except CdecError as error:
         if options.name != UNNAMED:
             error.details.setdefault("path", options.name)
         raise
-    return grammar if options.lexer is None else replace(grammar, lexer=options.lexer)
+
+
+def _read(text: bytes | str, options: GrammarOptions) -> Grammar:
+    start, limits = options.start, options.limits
+    if options.format == "regex":
+        return read_regex(
+            decode_text(text, limits),
+            limits,
+            conjoined=[decode_text(other, limits) for other in options.conjoined],
+            denied=[decode_text(other, limits) for other in options.deny_regex],
+        )
+    source = decode_source(text, limits)
+    if options.format in ("ebnf", "gbnf"):
+        from cdec.compilers.grammars.ebnf.read import read_ebnf  # lark texts need none of it
+
+        return read_ebnf(source, start=start, limits=limits)
+    from cdec.compilers.grammars.lark.source import read_lark  # lark is for its texts alone
+
+    folder = options.allow_imports
+    indenter = None if options.indenter is None else Indenter.parse(options.indenter)
+    return read_lark(source, start=start, limits=limits, allow_imports=folder, indenter=indenter)
