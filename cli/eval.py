@@ -14,7 +14,7 @@ from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.frame.tables import print_columns, print_json, print_table
 from cdec.cli.options import shared
 from cdec.cli.options.evaluation import EvaluationOptions
-from cdec.cli.runs.evaluation import evaluated
+from cdec.cli.runs.evaluation import evaluated, refuse_stdin_twice
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def execute(options: Options, run: Run) -> int:
     """
     if options.json and options.csv:
         raise UsageError("--json and --csv were both given", hint="give one of them")
+    refuse_stdin_twice(options.files, options.evaluation)
     found = evaluated(options.files, options.evaluation, run)
     if options.json:
         print_json(run.console, found.to_json())

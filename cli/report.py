@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.options import shared
 from cdec.cli.options.evaluation import EvaluationOptions
 from cdec.cli.options.shared import refuse_among, refuse_terminal, refuse_unused
-from cdec.cli.runs.evaluation import evaluated
+from cdec.cli.runs.evaluation import evaluated, refuse_stdin_twice
 from cdec.core.errors import DataError, UsageError
 from cdec.core.files.whole import refuse_existing, whole_file
 from cdec.data.input.source import Source, source_name
+from cdec.data.reports.plots import FORMS, PLOTS
 
 if TYPE_CHECKING:
     from cdec.data.reports.plots import Plot
@@ -77,6 +78,7 @@ def execute(options: Options, run: Run) -> int:
     """
     if "-" in options.files:
         refuse_terminal("samples", "name a file, or pipe them in")
+    refuse_stdin_twice(options.files, options.evaluation)
     output = _output(options)
     places = [output, *(_beside(output, name, form) for name, form in _PICTURES if options.plots)]
     for place in places:
@@ -89,8 +91,7 @@ def execute(options: Options, run: Run) -> int:
     return 0
 
 
-_FORMS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
-_PICTURES = [(name, form) for name in ("metrics", "reliability", "cost") for form in _FORMS]
+_PICTURES = [(name, form) for name in PLOTS for form in FORMS]
 
 
 def _output(options: Options) -> Path:
@@ -161,10 +162,9 @@ def _write(found: Mapping[str, Any], options: Options, output: Path) -> None:
 
     drawn: Sequence[Plot] = plots(found) if options.plots else ()
     for plot in drawn:
-        for name, form in _PICTURES:
-            if name == plot.name:
-                with whole_file(_beside(output, name, form), force=options.force) as file:
-                    file.write(plot.written(form))
+        for form, drawing in plot.files.items():
+            with whole_file(_beside(output, plot.name, form), force=options.force) as file:
+                file.write(drawing)
     with whole_file(output, force=options.force) as file:
         for part in page(found, drawn, options.title):
             file.write(part.encode("utf-8", "backslashreplace"))

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from cdec.samplers.rewards.base import Reward
 
 
+def refuse_stdin_twice(files: Sequence[str], options: EvaluationOptions) -> None:
+    """Refuse stdin as more than one of the inputs of an evaluation.
+
+    Args:
+        files: Of samples, as typed.
+    """
+    if [*files, options.references, options.target].count("-") > 1:
+        raise UsageError("stdin was given twice", hint="name files for all inputs but one")
+
+
 def evaluated(sources: Sequence[Source], options: EvaluationOptions, run: Run) -> Evaluation:
     """Evaluate files of samples, and print what a reader should know.
 
@@ -25,9 +35,6 @@ def evaluated(sources: Sequence[Source], options: EvaluationOptions, run: Run) -
     """
     from cdec.data.metrics.evaluation import evaluate
 
-    inputs = [*sources, options.references, options.target]
-    if inputs.count("-") > 1:
-        raise UsageError("stdin was given twice", hint="name files for all inputs but one")
     settings = _settings(options)
     with run.console.stage("reading samples") as progress:
         found = evaluate(

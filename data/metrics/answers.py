@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from cdec.data.metrics.metric import Metric, Terms, mean_of
-from cdec.data.metrics.records import Evaluated
+from cdec.data.metrics.records import NOT_JSON, Evaluated
 
 RIGHT_ANSWERS = "references with answer, answers, entity_ids, label or relevant"
 VALUES = "references with value, and texts that are JSON"
@@ -142,7 +142,6 @@ JSON_METRICS = [
         lambda record: _leaf_terms(record),
     ),
 ]
-_NOT_JSON = object()
 
 
 def _json_valid(record: Evaluated) -> float | None:
@@ -152,7 +151,7 @@ def _json_valid(record: Evaluated) -> float | None:
         first = [value for value, _ in values if isinstance(value, dict | list)]
         if not first:
             return None
-    return math.fsum(weight for value, weight in values if value is not _NOT_JSON)
+    return math.fsum(weight for value, weight in values if value is not NOT_JSON)
 
 
 def _value_match(record: Evaluated) -> float | None:
@@ -163,7 +162,7 @@ def _value_match(record: Evaluated) -> float | None:
     return math.fsum(
         weight
         for value, weight in _values(record)
-        if value is not _NOT_JSON and equal_json(value, right)
+        if value is not NOT_JSON and equal_json(value, right)
     )
 
 
@@ -174,29 +173,14 @@ def _leaf_terms(record: Evaluated) -> Terms:
     right = set(leaves(reference["value"]))
     hits = found = 0.0
     for value, weight in _values(record):
-        given = set() if value is _NOT_JSON else set(leaves(value))
+        given = set() if value is NOT_JSON else set(leaves(value))
         hits += weight * len(given & right)
         found += weight * len(given)
     return (2.0 * hits, found + len(right))
 
 
 def _values(record: Evaluated) -> Iterator[tuple[Any, float]]:
-    for sample, weight in zip(record.samples, record.weights.tolist(), strict=True):
-        yield _parsed(sample.get("text")), weight
-
-
-def _parsed(text: str | None) -> Any:
-    """Return the value of a text that is strict JSON; what stands for none otherwise."""
-    if text is None:
-        return _NOT_JSON
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return _NOT_JSON
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(word)
+    return zip(record.json_values, record.weights.tolist(), strict=True)
 
 
 def equal_json(first: Any, second: Any) -> bool:

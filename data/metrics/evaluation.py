@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cdec.core.errors import Notice, UsageError
 from cdec.core.progress import Progress, Stage, silent
@@ -417,18 +418,26 @@ def _concluded(
     having = [(system, name) for name in settings.metrics for system in systems]
     having = [(system, name) for system, name in having if name in system.terms]
     jobs = [system.terms[name].known() for system, name in having]
-    sums = resampled(jobs, records, settings.resamples, np.random.default_rng(settings.seed))
+    pairs = _pairs(systems, settings) if settings.resamples else []
+    both = [terms for pair in pairs for terms in (pair.one, pair.two)]
+    rng = np.random.default_rng(settings.seed)
+    sums = resampled([*jobs, *both], records, settings.resamples, rng)
+    moved = exchanged([pair.gap for pair in pairs], records, settings.resamples, rng)
     results: dict[str, dict[str, Result]] = {system.name: {} for system in systems}
-    for (system, name), job, found in zip(having, jobs, sums, strict=True):
+    for (system, name), job, found in zip(having, jobs, sums, strict=False):
         value = settings.metrics[name].value
         shown = interval(float(value(job.total)), value(found), settings.confidence)
         results[system.name][name] = Result(_shown(shown), len(job.records))
     reliabilities = {
-        system.name: reliability(system.terms["ece"].known().total)
-        for system in systems
-        if "ece" in system.terms
+        system.name: reliability(job.total)
+        for (system, name), job in zip(having, jobs, strict=True)
+        if name == "ece"
     }
-    comparisons = _compared(systems, settings, records) if settings.resamples else []
+    of_pairs = sums[len(jobs) :]
+    comparisons = [
+        pair.compared(settings, of_pairs[2 * place], of_pairs[2 * place + 1], moved[place])
+        for place, pair in enumerate(pairs)
+    ]
     return Evaluation(settings, systems, results, comparisons, reliabilities, notices)
 
 
@@ -441,31 +450,43 @@ def _require(systems: Sequence[System], settings: EvaluationSettings) -> None:
             )
 
 
-def _compared(
-    systems: Sequence[System], settings: EvaluationSettings, records: int
-) -> list[Comparison]:
-    """Return the comparisons of each two systems, on the records that both have."""
-    named: list[tuple[str, System, System]] = []
-    pairs: list[tuple[RecordTerms, RecordTerms]] = []
+class _Pair(NamedTuple):
+    """The terms of two systems on the records of both, for one metric."""
+
+    metric: str
+    first: str
+    second: str
+    one: RecordTerms
+    two: RecordTerms
+
+    @property
+    def gap(self) -> RecordTerms:
+        """What the second system's records add to the sums beyond the first's."""
+        return RecordTerms(self.one.records, self.two.terms - self.one.terms)
+
+    def compared(
+        self,
+        settings: EvaluationSettings,
+        first: NDArray[np.float64],
+        second: NDArray[np.float64],
+        moved: NDArray[np.float64],
+    ) -> Comparison:
+        """Return the comparison, from resampled sums of both and sums that were exchanged."""
+        value = settings.metrics[self.metric].value
+        found = float(value(self.two.total) - value(self.one.total))
+        gap = _shown(interval(found, value(second) - value(first), settings.confidence))
+        p = p_value(self.one, self.two, moved, value)
+        return Comparison(self.metric, self.first, self.second, gap, p, len(self.one.records))
+
+
+def _pairs(systems: Sequence[System], settings: EvaluationSettings) -> list[_Pair]:
+    """Return each two systems by metric, where they have records in common."""
+    found = []
     for name in settings.metrics:
         for first, second in combinations([each for each in systems if name in each.terms], 2):
-            pair = _common(first.terms[name].known(), second.terms[name].known())
-            if len(pair[0].records):
-                named.append((name, first, second))
-                pairs.append(pair)
-    flat = [terms for pair in pairs for terms in pair]
-    rng = np.random.default_rng(settings.seed)
-    sums = resampled(flat, records, settings.resamples, rng)
-    gaps = [RecordTerms(one.records, two.terms - one.terms) for one, two in pairs]
-    moved = exchanged(gaps, records, settings.resamples, rng)
-    found = []
-    for place, (name, first, second) in enumerate(named):
-        value, (one, two) = settings.metrics[name].value, pairs[place]
-        values = value(sums[2 * place + 1]) - value(sums[2 * place])
-        gap = interval(float(value(two.total) - value(one.total)), values, settings.confidence)
-        p = p_value(one, two, moved[place], value)
-        compared = (name, first.name, second.name, _shown(gap), p, len(one.records))
-        found.append(Comparison(*compared))
+            terms = _common(first.terms[name].known(), second.terms[name].known())
+            if len(terms[0].records):
+                found.append(_Pair(name, first.name, second.name, *terms))
     return found
 
 

@@ -9,7 +9,6 @@ by themselves.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,21 +28,6 @@ TARGETS = "a target with the probability of every text of the record"
 WITH_LOGPROB = "samples with logprob"
 
 
-def _empirical(record: Evaluated, last: int | None = None) -> Mapping[str | None, float]:
-    """Return Q~ by text, of the last draws or of all; draws without an end stand under None.
-
-    Texts stand as they were drawn, whatever is compared elsewhere: the target's are such.
-    """
-    first = 0 if last is None else max(0, len(record.samples) - last)
-    weights = record.weights[first:]
-    total = float(weights.sum())
-    shares: dict[str | None, float] = defaultdict(float)
-    for sample, weight in zip(record.samples[first:], weights.tolist(), strict=True):
-        finished = sample.get("finish_reason", "complete") == "complete"
-        shares[sample["text"] if finished else None] += weight / total
-    return shares
-
-
 def _enumerated(record: Evaluated) -> Target | None:
     """Return the target of drawn samples, if nearly all of it is listed."""
     target = record.target
@@ -57,7 +41,7 @@ def _kl(record: Evaluated) -> float | None:
         return None
     return math.fsum(
         share * (math.log(share) - _log(target, text))
-        for text, share in _empirical(record).items()
+        for text, share in record.shares.items()
         if share > 0
     )
 
@@ -66,7 +50,7 @@ def _tv(record: Evaluated) -> float | None:
     target = _enumerated(record)
     if target is None:
         return None
-    shares = _empirical(record)
+    shares = record.shares
     texts = {None, *shares, *target.log_probabilities}
     gaps = (abs(shares.get(text, 0.0) - math.exp(_log(target, text))) for text in texts)
     return math.fsum(gaps) / 2
@@ -84,7 +68,7 @@ def _expectation_gap(record: Evaluated) -> float | None:
         return None
     logs = target.log_probabilities.values()
     own = math.fsum(math.exp(log) * log for log in logs if log > -math.inf)
-    drawn = (share * _log(target, text) for text, share in _empirical(record).items() if share > 0)
+    drawn = (share * _log(target, text) for text, share in record.shares.items() if share > 0)
     return own - math.fsum(drawn)
 
 
@@ -96,7 +80,7 @@ def _window_kl(record: Evaluated) -> float | None:
         if sample.get("logprob") is None or sample.get("text") is None:
             return None
         log_p[sample["text"]] = sample["logprob"]
-    shares = _empirical(record, WINDOW)
+    shares = record.shares_of_last(WINDOW)
     if not shares.keys() <= log_p.keys():
         return None
     return math.fsum(s * (math.log(s) - log_p[text]) for text, s in shares.items() if s > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import unicodedata
 from collections import defaultdict
@@ -24,6 +25,10 @@ from cdec.data.rows.table_process import TableProcess
 
 CLASSIFIED = "classify"
 """Stands for a method where labels were ranked and nothing was drawn."""
+
+
+NOT_JSON = object()
+"""Stands for the value of a text that is no JSON."""
 
 
 class IdOrderError(DataError, code="E_ID_ORDER"):
@@ -124,10 +129,34 @@ class Evaluated:
         """Whether some samples have weights and others have none."""
         return self.uses_weights and 0 < len(self._log_weights) < len(self.samples)
 
+    @cached_property
+    def json_values(self) -> list[Any]:
+        """The JSON values of the samples' texts, ``NOT_JSON`` where a text is none."""
+        return [_parsed(sample.get("text")) for sample in self.samples]
+
     @property
     def is_ranked(self) -> bool:
         """Whether the samples are a ranking, of texts or of labels, and no draws."""
         return any("rank" in sample or "labels" in sample for sample in self.samples)
+
+    @cached_property
+    def shares(self) -> Mapping[str | None, float]:
+        """The law that the draws stand for by text; draws without an end stand under None.
+
+        Texts stand as they were drawn, whatever is compared elsewhere: a target's are such.
+        """
+        return self.shares_of_last(len(self.samples))
+
+    def shares_of_last(self, count: int) -> Mapping[str | None, float]:
+        """Return the law that the last draws stand for, as ``shares`` does of all."""
+        first = max(0, len(self.samples) - count)
+        weights = self.weights[first:]
+        total = float(weights.sum())
+        shares: dict[str | None, float] = defaultdict(float)
+        for sample, weight in zip(self.samples[first:], weights.tolist(), strict=True):
+            finished = sample.get("finish_reason", "complete") == "complete"
+            shares[sample["text"] if finished else None] += weight / total
+        return shares
 
     @cached_property
     def ranked(self) -> list[Candidate]:
@@ -178,6 +207,20 @@ class Evaluated:
         relevant = self.relevant or {}
         names = (candidate.text, *map(self.as_compared, candidate.entity_ids))
         return max((relevant[name] for name in names if name in relevant), default=0.0)
+
+
+def _parsed(text: str | None) -> Any:
+    """Return the value of a text that is strict JSON; what stands for none otherwise."""
+    if text is None:
+        return NOT_JSON
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return NOT_JSON
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(word)
 
 
 def _names(ids: Iterable[object]) -> frozenset[str]:

@@ -99,7 +99,7 @@ def page(evaluation: Mapping[str, Any], drawn: Sequence[Plot], title: str) -> It
         "and not corrected for the number of metrics.</p>\n"
     )
     for plot in drawn:
-        found = _SVG.search(plot.written("svg").decode())
+        found = _SVG.search(plot.files["svg"].decode())
         told = f"<figcaption>{safe(plot.caption)}</figcaption>"
         drawing = found[0] if found else ""
         yield f'<figure><div class="{"w" if plot.is_wide else ""}">{drawing}</div>{told}</figure>\n'

@@ -6,7 +6,8 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import ExtraMissingError
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+PLOTS = ("metrics", "reliability", "cost")
+"""Names of all plots that an evaluation may have."""
+FORMS = ("svg", "png")
 _MARKERS = "osD^vPX*<>"
 _DASHES = ("-", "--", ":", "-.")
 _PANELS = 3
@@ -37,8 +41,12 @@ class Plot:
     figure: Figure
     is_wide: bool = False
 
-    def written(self, form: Literal["svg", "png"]) -> bytes:
-        """Return the plot as a file; equal plots are equal files."""
+    @cached_property
+    def files(self) -> Mapping[str, bytes]:
+        """The plot as files by form, ``svg`` and ``png``; equal plots are equal files."""
+        return {form: self._drawn(form) for form in FORMS}
+
+    def _drawn(self, form: str) -> bytes:
         from matplotlib import rc_context
 
         out = io.BytesIO()

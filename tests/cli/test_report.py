@@ -104,6 +104,8 @@ def test_nothing_is_replaced_unless_that_was_asked_for(cdec: Runner) -> None:
     ("words", "code", "status", "said"),
     [
         (("-",), "E_USAGE", 2, "-o OUT.html"),
+        (("-", "-o", "p.html", "--references", "-"), "E_USAGE", 2, "stdin was given twice"),
+        (("-", "-", "-o", "p.html"), "E_USAGE", 2, "stdin was given twice"),
         (("one.jsonl", "-o", "-"), "E_USAGE", 2, "name a file"),
         (("trace.jsonl",), "E_DATA", 65, "cdec trace FILE --html"),
         (("eval.json", "one.jsonl"), "E_USAGE", 2, "give the evaluation alone"),

@@ -30,7 +30,7 @@ from cdec.core.sets.corpus import CorpusConstraint
 from cdec.core.sets.spans import SpanOptions, SpanSession
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
-from tests.core.sets.test_spans import END, OPTIONS, VOCABULARY, member
+from tests.core.sets.test_spans import END, OPTIONS, VOCABULARY, assert_pieces_are, member
 from tests.forging import arrays_of, metadata_of, rebuild
 from tests.laws.sessions import assert_masks_are_steps, assert_session_laws, states_after
 from tests.laws.set_cases import WORD, pieces
@@ -81,18 +81,9 @@ def test_members_are_the_pieces_of_single_documents(
             corpus(texts, options)
         return
     constraint = corpus(texts, options)
-    session = constraint.session()
     across = {a[-1] + b[0] for a in texts for b in texts} | {"", "q", "".join(texts)}
-    tried = sorted(set().union(*(pieces(text, SpanOptions()) for text in texts)) | across)
-    states = session.advance_bytes(session.start(len(tried)), [each.encode() for each in tried])
-    complete = session.is_complete(states).tolist()
-    for each, is_complete in zip(tried, complete, strict=True):
-        assert is_complete == (each in meant) == constraint.accepts(each.encode()), each
-        assert ("span" in constraint.annotations(each.encode())) == (each in meant), each
-    begun = {each[:n] for each in meant for n in range(len(each) + 1)}
-    assert [each for each, state in zip(tried, states, strict=True) if state >= 0] == [
-        each for each in tried if each in begun
-    ]
+    among = across.union(*(pieces(text, SpanOptions()) for text in texts))
+    assert_pieces_are(constraint, meant, among)
 
 
 @pytest.mark.parametrize("texts", CORPORA)

@@ -11,6 +11,7 @@ import pytest
 from cdec.core.errors import CdecError, EmptySetError, EncodingError, LimitError, UsageError
 from cdec.core.session import Session
 from cdec.core.sets import spans as module
+from cdec.core.sets.corpus import CorpusConstraint
 from cdec.core.sets.spans import SpanConstraint, SpanOptions
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.sessions import assert_masks_are_steps, assert_session_laws, states_after
@@ -38,17 +39,11 @@ OPTIONS = (
 )
 
 
-@pytest.mark.parametrize("text", DOCUMENTS)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_members_are_the_pieces_that_are_meant(text: str, options: SpanOptions) -> None:
-    meant = pieces(text, options)
-    if not meant:
-        with pytest.raises(EmptySetError):
-            SpanConstraint(text, VOCABULARY, options)
-        return
-    constraint = SpanConstraint(text, VOCABULARY, options)
-    session = constraint.session()
-    tried = sorted(pieces(text, SpanOptions()) | {"", "q", text + "q"})
+def assert_pieces_are(
+    constraint: SpanConstraint | CorpusConstraint, meant: set[str], among: set[str]
+) -> None:
+    """Assert that of these texts the ones meant are accepted, and what they begin with is."""
+    session, tried = constraint.session(), sorted(among)
     states = session.advance_bytes(session.start(len(tried)), [each.encode() for each in tried])
     complete = session.is_complete(states).tolist()
     for each, is_complete in zip(tried, complete, strict=True):
@@ -58,6 +53,18 @@ def test_members_are_the_pieces_that_are_meant(text: str, options: SpanOptions) 
     assert [each for each, state in zip(tried, states, strict=True) if state >= 0] == [
         each for each in tried if each in begun
     ]
+
+
+@pytest.mark.parametrize("text", DOCUMENTS)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_members_are_the_pieces_that_are_meant(text: str, options: SpanOptions) -> None:
+    meant = pieces(text, options)
+    if not meant:
+        with pytest.raises(EmptySetError):
+            SpanConstraint(text, VOCABULARY, options)
+        return
+    constraint = SpanConstraint(text, VOCABULARY, options)
+    assert_pieces_are(constraint, meant, pieces(text, SpanOptions()) | {"", "q", text + "q"})
 
 
 def member(session: Session, rng: np.random.Generator) -> tuple[int, ...]:
