@@ -196,6 +196,7 @@ class CanonicalSession(ConjunctionSession):
             self._stuck.know(dict(verdicts))
             self._most_ways, self._refuses = self._vocabulary.width, True
             self._refused.clear()
+            self.forget()
         return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.combine.wrapped import ForwardingSession, PairTable
+from cdec.core.combine.wrapped import KeptSession, PairTable
 from cdec.core.constraint import Constraint, Facts, Listed, all_accept, candidates_of
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, TokenizerMismatchError
@@ -70,7 +70,7 @@ class StuckStates:
         return True
 
 
-class ConjunctionSession(ForwardingSession):
+class ConjunctionSession(KeptSession):
     """A decoding run: a token is allowed where both sessions allow it.
 
     A state has no way on where every token is refused by one of the two: law 2 is not promised.
@@ -108,6 +108,9 @@ class ConjunctionSession(ForwardingSession):
         self._most_ways = MOST
         # Tokens that both sides allow and that are refused, by state.
         self._refused: dict[int, NDArray[np.int32]] = {}
+
+    def __len__(self) -> int:
+        return len(self._pairs)
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states at the beginning, int64[n]."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -245,6 +246,99 @@ class ForwardingSession(Session):
         """Return the rows of own states, and all others."""
         own = self.is_own(states)
         return np.flatnonzero(own), np.flatnonzero(~own)
+
+
+_KEPT_BYTES, _KEPT_STEPS = 64 << 20, 1 << 18
+"""Of masks, and steps, that a session keeps."""
+_INT64 = np.dtype(np.int64)
+_NONE = np.empty(0, _INT64)
+_empty, _fill_kept, _step_kept = np.empty, library.memo_fill_mask, library.memo_advance
+
+
+class KeptSession(ForwardingSession):
+    """A forwarding session that keeps its masks and steps: those that are known cost one call.
+
+    For kinds whose answers take longer than a look-up and depend on the state alone. Kept are masks
+    up to 64 MiB, the newest, and up to 2**18 steps, 8 MiB.
+
+    Args:
+        inner: As in ``ForwardingSession``.
+        vocabulary: Of the model.
+    """
+
+    def __init__(self, inner: Session | None, vocabulary: Vocabulary) -> None:
+        super().__init__(inner, vocabulary)
+        most = max(_KEPT_BYTES // (4 * self.words), 1)
+        self._memo = library.memo_make(self.words, most, _KEPT_STEPS)
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return how many states there are: the numbers from 0 on."""
+
+    def forget(self) -> None:
+        """Forget what is kept, where from now on other tokens are refused."""
+        library.memo_drop(self._memo)
+
+    def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
+        """Overwrite ``mask`` (int32[n, words]) with the exact masks of ``states``."""
+        try:
+            if _fill_kept(self._memo, states, mask, _NONE) == len(states):
+                return
+        except (TypeError, ValueError, AttributeError):
+            pass
+        at = integers(states, 1, "states")
+        shape = require_mask(mask, len(at), self.words)
+        is_plain = mask.flags.c_contiguous and mask.flags.writeable
+        packed, missing = mask if is_plain else _empty(shape, np.int32), _empty(len(at), _INT64)
+        found = _fill_kept(self._memo, at, packed, missing)
+        if found < len(at):
+            self._fill_missing(at, missing[: len(at) - found], packed)
+        if not is_plain:
+            mask[:] = packed
+
+    def _fill_missing(
+        self, at: NDArray[np.int64], rows: NDArray[np.int64], packed: NDArray[np.int32]
+    ) -> None:
+        """Make the masks of some rows, once a state, and keep them."""
+        states = at[rows]
+        fresh = np.array(sorted(set(states.tolist())), np.int64)
+        given = int(np.searchsorted(fresh, len(self)))
+        made = _empty((len(fresh), self.words), np.int32)
+        super().fill_mask(fresh, made)
+        # subtle: a number that was none before is left out, whatever it has become meanwhile.
+        library.memo_keep_masks(self._memo, fresh[:given], made[:given])
+        packed[rows] = made[np.searchsorted(fresh, states)]
+
+    def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
+        """Follow one token a state, int64[n]; DEAD where it is not allowed, DONE after an end."""
+        try:
+            out: NDArray[np.int64] = _empty(len(states), _INT64)
+            if token_ids.dtype is not _INT64:
+                token_ids = token_ids.astype(_INT64, casting="safe")
+            if _step_kept(self._memo, states, token_ids, out, _NONE) == len(out):
+                return out
+        except (TypeError, ValueError, AttributeError):
+            pass
+        at, tokens = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
+        require_rows(len(at), len(tokens), "token ids")
+        out, missing = _empty(len(at), _INT64), _empty(len(at), _INT64)
+        found = _step_kept(self._memo, at, tokens, out, missing)
+        if found < len(at):
+            rows = missing[: len(at) - found]
+            out[rows] = self._step_missing(at[rows], tokens[rows])
+        return out
+
+    def _step_missing(self, at: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the states after tokens int64[n], each pair followed once, and keep the steps."""
+        numbers: dict[tuple[int, int], int] = {}
+        pairs = zip(at.tolist(), tokens.tolist(), strict=True)
+        back = [numbers.setdefault(pair, len(numbers)) for pair in pairs]
+        states, steps = np.array(list(numbers), np.int64).T.copy()
+        given = states < len(self)
+        after = super().advance(states, steps)
+        if given.all():
+            library.memo_keep_steps(self._memo, states, steps, after)
+        return after[back]
 
 
 class WrappedConstraint(Constraint):

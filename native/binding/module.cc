@@ -165,6 +165,7 @@ FIELDS(grammar_settings, cdec_grammar_settings,
     static constexpr const char *kName = #name;       \
     static constexpr auto free = &cdec_##name##_free; \
   };
+OBJECT(memo)
 OBJECT(construction)
 OBJECT(graph)
 // trees
@@ -235,6 +236,12 @@ static PyMethodDef table[] = {
     ROW(intern_pairs, "left:n right:n table:t lefts:m rights:m used out:n"),
     ROW(fitted_split, "states:n ahead:a inside:n"),
     ROW(fitted_join, "states:n after:n"),
+    MAKE(memo_make, "words most_masks most_steps"),
+    ROW(memo_drop, "memo"),
+    ROW(memo_fill_mask, "memo states:n mask:n,w missing:k"),
+    ROW(memo_advance, "memo states:n tokens:n out:n missing:k"),
+    ROW(memo_keep_masks, "memo states:n mask:n,w"),
+    ROW(memo_keep_steps, "memo states:n tokens:n after:n"),
     ROW(merge_words, "pairs:m ranks:m made:m symbols:s starts:n+1 lengths:n last:n,k"),
     ROW(follow_row,
         "pairs:m ranks:m spine:k spine_ranks:k place:v token:p stop:p rank:p row:w"),

@@ -312,6 +312,26 @@ CDEC_API int64_t cdec_fitted_split(cdec_i64 states, cdec_i64 ahead, cdec_i64_out
 /* Put what is left behind one token of `states` to the states `after` [n] it, unless these are ends. */
 CDEC_API int64_t cdec_fitted_join(cdec_i64 states, cdec_i64_out after);
 
+/* Masks and steps of a session's states, kept: at most `most_masks` masks of `words` words, beyond which
+ * the oldest are forgotten, and `most_steps` steps, beyond which all are. Threads take turns. */
+typedef struct cdec_memo cdec_memo;
+CDEC_API cdec_memo *cdec_memo_make(int64_t words, int64_t most_masks, int64_t most_steps);
+CDEC_API void cdec_memo_free(cdec_memo *memo);
+/* Forget all. */
+CDEC_API int64_t cdec_memo_drop(cdec_memo *memo);
+/* Write the masks of `states` [n] that are kept, and zeros for CDEC_DEAD and CDEC_DONE; return how many
+ * rows that were. The others are left as they are, and listed in `missing`, as far as it has room [k].
+ * Returns -1 where masks are of another width. */
+CDEC_API int64_t cdec_memo_fill_mask(cdec_memo *memo, cdec_i64 states, cdec_i32_rows_out mask,
+                                     cdec_i64_out missing);
+/* The same for the states after `tokens` [n]: CDEC_DEAD where the step is not kept. */
+CDEC_API int64_t cdec_memo_advance(cdec_memo *memo, cdec_i64 states, cdec_i64 tokens,
+                                   cdec_i64_out out, cdec_i64_out missing);
+/* Keep masks, and steps, of states [n]; those of no state are left out. */
+CDEC_API int64_t cdec_memo_keep_masks(cdec_memo *memo, cdec_i64 states, cdec_i32_rows mask);
+CDEC_API int64_t cdec_memo_keep_steps(cdec_memo *memo, cdec_i64 states, cdec_i64 tokens,
+                                      cdec_i64 after);
+
 /* Byte pair encoding. Merges of a left and a right symbol, `pairs` [m] as left << 32 | right, ascending,
  * with their ranks, the lowest first, and what they make. Merge words of symbols in place, as long as
  * there is a merge; the caller has checked `starts` [n + 1]. Writes how many symbols are left at the

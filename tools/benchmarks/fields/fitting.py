@@ -16,6 +16,7 @@ from cdec.compilers import grammar_constraint, regex_constraint, schema_constrai
 from cdec.core.combine.fitting import fit
 from cdec.core.constraint import Constraint
 from cdec.core.mask import allocate_mask
+from cdec.core.tokens.vocabulary import Vocabulary
 from tools.benchmarks.grammars.engines import vocabulary_of
 
 _TEXT = {"type": "string", "maxLength": 200}
@@ -86,6 +87,12 @@ class Cost:
         return self.far / self.without
 
 
+def constraint_of(kind: str, vocabulary: Vocabulary) -> Constraint:
+    """Return the constraint of a kind of ``DOCUMENTS``, made anew."""
+    make = {"regex": regex_constraint, "grammar": grammar_constraint}.get(kind, schema_constraint)
+    return make(DOCUMENTS[kind][0], vocabulary)
+
+
 def tokens_of(text: bytes, token_bytes: Sequence[bytes]) -> list[int]:
     """Return the longest tokens of a text, in turn."""
     ids = {piece: token for token, piece in enumerate(token_bytes) if piece}
@@ -123,11 +130,9 @@ def costs(kind: str, rows: int, repeats: int) -> tuple[Cost, Cost, str]:
         The two costs, and whether texts were fitted exactly.
     """
     vocabulary = vocabulary_of("tekken131k")
-    source, text = DOCUMENTS[kind]
-    row = tokens_of(text.encode(), vocabulary.token_bytes)
-    make = {"regex": regex_constraint, "grammar": grammar_constraint}.get(kind, schema_constraint)
-    plain, other = make(source, vocabulary), make(source, vocabulary)
-    far, near = fit(other, FAR), fit(make(source, vocabulary), len(row))
+    row = tokens_of(DOCUMENTS[kind][1].encode(), vocabulary.token_bytes)
+    plain, other, third = (constraint_of(kind, vocabulary) for _ in range(3))
+    far, near = fit(other, FAR), fit(third, len(row))
     walks = [passes(constraint, row, rows) for constraint in (plain, far, near)]
     found = np.array([[next(walk) for walk in walks] for _ in range(repeats + 1)])
     return Cost(*found[0]), Cost(*found[1:].min(axis=0)), str(far.facts.fit)

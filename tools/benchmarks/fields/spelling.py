@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from cdec.compilers import regex_constraint, schema_constraint
 from cdec.core.combine.canonical import CanonicalTexts, canonical
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.shared import shared_folder
-from tools.benchmarks.fields.fitting import DOCUMENTS, passes
+from tools.benchmarks.fields.fitting import DOCUMENTS, constraint_of, passes
 
 _TOKENIZER = shared_folder() / "data" / "tokenizers" / "tiktoken" / "cl100k_base.tiktoken.xz"
 """Of 100,256 tokens."""
@@ -39,10 +38,8 @@ def costs(kind: str, rows: int, repeats: int, texts: CanonicalTexts) -> tuple[Co
         repeats: Passes over the document as the tokenizer spells it, with and without in turn.
         texts: What the tokenizer writes.
     """
-    source, text = DOCUMENTS[kind]
-    (row,) = texts.vocabulary.encode([text])
-    make = regex_constraint if kind == "regex" else schema_constraint
-    plain, own = make(source, texts.vocabulary), make(source, texts.vocabulary)
+    (row,) = texts.vocabulary.encode([DOCUMENTS[kind][1]])
+    plain, own = (constraint_of(kind, texts.vocabulary) for _ in range(2))
     walks = [passes(each, row, rows) for each in (plain, canonical(own, texts))]
     found = np.array([[next(walk) for walk in walks] for _ in range(repeats + 1)])
     return Cost(*found[0]), Cost(*found[1:].min(axis=0))
