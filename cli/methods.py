@@ -28,6 +28,7 @@ EXAMPLES = {
     "asap": "cdec sample -a json.arrow --method asap --burn-in 200 -n 64 -i prompts.jsonl",
     "exact": "cdec sample -a titles.arrow --method exact -n 8 -i prompts.jsonl",
     "smc": "cdec sample -a json.arrow --method smc --particles 64 -i prompts.jsonl",
+    "mcmc": "cdec sample -a json.arrow --method mcmc --steps 20 -n 4 -i prompts.jsonl",
     "topn": "cdec sample -a products.arrow --method topn -n 3 -i queries.jsonl",
     "speculative": "cdec sample -a json.arrow --method speculative --draft embedded -i prompts.txt",
     "mentored": "cdec sample --method mentored --divergence 0.1 -i prompts.txt",

@@ -31,8 +31,8 @@ class RecordField:
 
 
 LOG = "number, nats"
-WITH_MASS = "masked, disc, asap, exact, smc, topn"
-NORMALISED = "masked, disc, asap, exact, smc, topn, speculative, mentored"
+WITH_MASS = "masked, disc, asap, exact, smc, mcmc, topn"
+NORMALISED = "masked, disc, asap, exact, smc, mcmc, topn, speculative, mentored"
 DRAFTED = "methods with a draft"
 REWARDED = "where `reward` is given"
 
@@ -330,7 +330,7 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "has mean P(S), so this is what to average over records, exp of it, 0 where it is null "
         "and `log_mass_reliable` is not (no candidate found a text).",
         (SAMPLE, MASS),
-        "masked, disc, asap, exact, smc",
+        "masked, disc, asap, exact, smc, mcmc",
     ),
     RecordField(
         "log_mass_lower",
@@ -378,8 +378,9 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "path_evaluations",
         "integer",
         "Prefixes along the paths of all candidates, as if nothing were cached.",
-        methods="asap, exact",
+        methods="asap, exact, mcmc",
     ),
+    RecordField("moves", "integer", "How many `steps` changed the text.", methods="mcmc"),
     RecordField("particles", "integer", "Texts that grew together.", methods="smc"),
     RecordField("resamplings", "integer", "How often they were resampled.", methods="smc"),
     RecordField(

@@ -156,6 +156,21 @@ ABOUT: dict[str, About] = {
         source="Lew et al. 2023, arXiv 2306.03081; Loula et al. 2025, arXiv 2504.13139",
         when="As the baseline of another family, or to estimate P(S).",
     ),
+    "mcmc": About(
+        summary="A masked text, changed step by step towards Q.",
+        law="Q as steps grow",
+        law_in_full="Tends to Q as `steps` grows: Metropolis and Hastings' rule accepts or refuses "
+        "what masked decoding makes of a beginning of the text. After few steps the law is between "
+        "that of masked and Q, nobody knows how near; no two draws share a chain.",
+        weight="null",
+        weight_in_full=_NO_WEIGHT,
+        cost="steps texts",
+        cost_in_full="One text, then for each of the `steps` what lies behind a cut; equal "
+        "prefixes are evaluated once.",
+        source="Gonzalez et al. 2025, arXiv 2506.05754",
+        when="As the baseline of another family, or where one text shall be drawn with a fixed "
+        "number of tries and disc accepts none.",
+    ),
     "topn": About(
         summary="The n most probable members found, best first, with bounds.",
         law="n best of Q",

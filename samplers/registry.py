@@ -152,6 +152,30 @@ _TABLE = (
         ),
     ),
     Method(
+        name="mcmc",
+        home="cdec.samplers.mcmc:McmcSampler",
+        options=(
+            Option(
+                name="steps",
+                type=int,
+                default=10,
+                help="Times that a text is cut and drawn anew from there on; the more, the nearer "
+                "to Q.",
+                unit="steps",
+                metavar="N",
+                at_least=1,
+            ),
+            Option(
+                name="proposal",
+                type=("prefix", "priority", "restart"),
+                default="priority",
+                help="Where a text is cut: anywhere alike (prefix), where much was open "
+                "(priority), or at its beginning (restart).",
+            ),
+            *_GROWING,
+        ),
+    ),
+    Method(
         name="topn",
         home="cdec.samplers.topn:TopnSampler",
         options=(

@@ -16,9 +16,9 @@ CIRCLES: list[list[str]] = []
 """Groups of files that still import each other; a group that is cut open leaves the list."""
 
 BUDGETS: dict[str, tuple[int, int]] = {
-    "cdec.samplers.masked": (40, 7_920),
-    "cdec.samplers.disc": (41, 8_500),
-    "cdec.samplers.exact": (43, 8_940),
+    "cdec.samplers.masked": (40, 7_970),
+    "cdec.samplers.disc": (41, 8_520),
+    "cdec.samplers.exact": (43, 8_970),
     "cdec.samplers.cdsl": (53, 11_700),
     "cdec.cli.check": (108, 22_700),
     "cdec.cli.compile_set": (76, 15_130),

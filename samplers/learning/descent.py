@@ -344,7 +344,7 @@ class Descent:
         """Evaluate nodes (int64[n] distinct) and store vectors of as many of them as fit."""
         room = _SCORES_BYTES // (4 * self._batch.model.vocabulary.width)
         nodes = nodes[: max(1, room)]
-        step = Step.of(self._nodes(nodes))
+        step = Step.of(Frontier.at_visited(self._batch, nodes))
         scores, log_normalizer = host_scores(step)
         allowed = allowed_ids(step, scores, log_normalizer)
         # Lists come in an order of their own.
@@ -399,24 +399,6 @@ class Descent:
         for level in reversed(levels):
             buffer.append(*level)
 
-    def _nodes(self, nodes: NDArray[np.int64]) -> Frontier:
-        """Return a frontier at visited nodes, one walk each."""
-        tree, n = self._tree, len(nodes)
-        return Frontier(
-            batch=self._batch,
-            depth=tree["depth"][nodes].astype(np.int64),
-            request=tree["request"][nodes].astype(np.int64),
-            draw=np.zeros(n, np.int64),
-            context=nodes,
-            parent=tree["parent"][nodes].astype(np.int64),
-            token=tree["token"][nodes].astype(np.int64),
-            log_edge=tree["edge"][nodes],
-            log_prefix=np.zeros(n),
-            state=self._batch.index(tree["state"][nodes]),
-            in_run=np.zeros(n, np.bool_),
-            ahead=np.zeros(n, np.int64),
-        )
-
     def _beyond(
         self, buffer: TrajectoryBuffer, walks: Walks, rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Frontier]:
@@ -425,6 +407,8 @@ class Descent:
         buffer.append(rows, tokens, walks.depth[rows])
         buffer.log_p[rows] += log_edge
         places = replace(
-            self._nodes(walks.node[rows]), draw=walks.draw[rows], log_prefix=walks.log_p[rows]
+            Frontier.at_visited(self._batch, walks.node[rows]),
+            draw=walks.draw[rows],
+            log_prefix=walks.log_p[rows],
         )
         return finish_done(buffer, rows, places.advance(np.arange(len(rows)), tokens, log_edge))

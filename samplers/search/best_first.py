@@ -156,21 +156,8 @@ class Prefixes:
 
     def frontier(self, nodes: NDArray[np.int64]) -> Frontier:
         """Return a frontier at visited prefixes, one walk each."""
-        tree, batch, n = self._tree, self._batch, len(nodes)
-        return Frontier(
-            batch=batch,
-            depth=tree["depth"][nodes].astype(np.int64),
-            request=tree["request"][nodes].astype(np.int64),
-            draw=np.zeros(n, np.int64),
-            context=nodes,
-            parent=tree["parent"][nodes].astype(np.int64),
-            token=tree["token"][nodes].astype(np.int64),
-            log_edge=tree["edge"][nodes],
-            log_prefix=self._listings["log_prefix"][tree["listing"][nodes]],
-            state=batch.index(tree["state"][nodes]),
-            in_run=np.zeros(n, np.bool_),
-            ahead=np.zeros(n, np.int64),
-        )
+        log_prefix = self._listings["log_prefix"][self._tree["listing"][nodes]]
+        return replace(Frontier.at_visited(self._batch, nodes), log_prefix=log_prefix)
 
 
 def _guides(batch: Batch, requests: NDArray[np.int64]) -> dict[int, Guide | None]:

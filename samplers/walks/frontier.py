@@ -91,6 +91,28 @@ class Frontier:
             deepest=0,
         )
 
+    @classmethod
+    def at_visited(cls, batch: Batch, nodes: NDArray[np.int64]) -> Frontier:
+        """Return one walk a visited prefix (int64[n]) of a tree that keeps states.
+
+        Its draw and its ``log_prefix`` are not known here: both are 0.
+        """
+        tree, n = batch.tree, len(nodes)
+        return cls(
+            batch=batch,
+            depth=tree["depth"][nodes].astype(np.int64),
+            request=tree["request"][nodes].astype(np.int64),
+            draw=np.zeros(n, np.int64),
+            context=nodes,
+            parent=tree["parent"][nodes].astype(np.int64),
+            token=tree["token"][nodes].astype(np.int64),
+            log_edge=tree["edge"][nodes],
+            log_prefix=np.zeros(n),
+            state=batch.index(tree["state"][nodes]),
+            in_run=np.zeros(n, np.bool_),
+            ahead=np.zeros(n, np.int64),
+        )
+
     def take(self, rows: NDArray[np.int64]) -> Frontier:
         """Return some of the walks, in the given order, repetitions welcome."""
         return replace(

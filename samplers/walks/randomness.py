@@ -6,8 +6,8 @@ acceptance test; number ``1 + s`` of a stream belongs to its token ``s``. FIRST 
 decides it where the first choice was not allowed (``opportunistic``); where a draft proposes it,
 DRAFT decides what is proposed, TEST whether that is accepted, and FIRST what is taken if not. Draws
 that share a prefix tree share the candidates of their record's first draw (``rounds``); populations
-lay theirs out in ``smc``. So a draw does not depend on the batch, on chunks, on other records or on
-limits, and the first candidates of K = 2 are those of K = 4.
+and chains lay theirs out in ``smc`` and ``mcmc``. So a draw does not depend on the batch, on
+chunks, on other records or on limits, and the first candidates of K = 2 are those of K = 4.
 """
 
 from __future__ import annotations

@@ -398,6 +398,7 @@ NUMBERS: dict[str, tuple[str, ...]] = {
     "asap": ("round", "burn-in", "until-converged", "max-draws", "tree-cache"),
     "exact": ("K", "round", "max-draws", "fallback", "gamma", "tree-cache"),
     "smc": ("particles", "resample-below"),
+    "mcmc": ("steps", "proposal"),
     "topn": ("round", "by", "max-evaluations"),
     "beam": ("beams",),
     "speculative": ("gamma", "draft-temperature", "cost-ratio", "draft", "draft-dtype"),

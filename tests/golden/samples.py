@@ -22,12 +22,13 @@ SHORT = {
     "exact": "--max-draws 40 --round 4",
     "topn": "--max-evaluations 60 --round 4",
     "smc": "--particles 6",
+    "mcmc": "--steps 3",
     "beam": "--beams 3",
     "disc": "--K 3",
 }
 """Method -> options that keep its runs short."""
 METHODS = (
-    *("unconstrained", "greedy", "masked", "beam", "disc", "asap", "exact", "smc", "topn"),
+    *("unconstrained", "greedy", "masked", "beam", "disc", "asap", "exact", "smc", "mcmc", "topn"),
     *("speculative", "mentored", "cdlh", "cdlh-approx", "cdsl"),
 )
 REWARDED = frozenset({"cdlh", "cdlh-approx", "cdsl"})
@@ -104,6 +105,7 @@ OPTIONS: dict[str, str] = {
     "exact-draft": "-a cities.arrow --method exact --draft embedded-draft --max-draws 40 -n 2",
     "exact-draft-lookup": "-a word.arrow --method exact --draft prompt-lookup --max-draws 10 -n 2",
     "smc-resample": "-a word.arrow --method smc --particles 4 --resample-below 0.9 -n 3",
+    "mcmc-prefix": "-a word.arrow --method mcmc --proposal prefix --steps 4 -n 3",
     "topn-by-text": "-a word.arrow --method topn --by text -n 3 --max-evaluations 60",
     "topn-by-text-set": "-a cities.arrow --method topn --by text -n 3",
     "topn-round": "-a cities.arrow --method topn --round 1 -n 4",

@@ -42,6 +42,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         *({"max_draws": 2, "fallback": "none"}, {"max_draws": 2, "fallback": "asap"}),
     ],
     "smc": [{}, {"particles": 5, "resample_below": 0.9}],
+    "mcmc": [{"steps": 3}, {"steps": 2, "proposal": "prefix"}, {"proposal": "restart"}],
     "topn": [{}, {"by": "text"}, {"round": 1}, {"max_evaluations": 6}],
     "speculative": [
         *({"draft": "model"}, {"draft": "model", "gamma": "auto", "cost_ratio": 0.3}),

@@ -306,6 +306,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "exact": {"round": 1},
     "exact, abort": {"round": 1, "abort": True},
     "smc": {"particles": 4},
+    "mcmc": {"steps": 2},
     "mass": {"round": 1},
 }
 

@@ -44,6 +44,7 @@ from tests.samplers.drafts.draft_laws import Rounds
 from tests.samplers.drafts.draft_toys import Pair
 from tests.samplers.learning.aligned_reference import Memory, Rules
 from tests.samplers.lookahead import lookahead_reference as lookahead
+from tests.samplers.mcmc_laws import mcmc
 from tests.samplers.smc_laws import smc
 
 # --- One model, its draft, and a constraint of each kind with all of its token sequences.
@@ -352,6 +353,10 @@ def smc2(world: World) -> Law:
     return law
 
 
+def changed(world: World) -> Law:
+    return dict(mcmc(world.toy, "priority", 2, world.limit))
+
+
 def mentored(world: World) -> Law:
     return dict(Rounds(world.pair, world.pair.draft_law, 2, 0.3).law())
 
@@ -432,6 +437,7 @@ HOWS: Mapping[str, How] = {
         "exact", target, {"fallback": "none", "gamma": 2}, lambda *_: 0.0, has_mass=True
     ),
     "smc": How("asymptotic", smc2, {"particles": 2}, has_mass=True),
+    "mcmc": How("asymptotic", changed, {"steps": 2}, no_weight, has_mass=True),
     "topn": How("exact", None, {}, no_weight),
     "speculative": How("biased", by_reason, {"gamma": 2}, weight_of_candidates, has_mass=True),
     "mentored": How("divergence", mentored, {"gamma": 2, "divergence": 0.3}, has_mass=True),

@@ -94,6 +94,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "asap": {"burn_in": 0},
     "exact": {"max_draws": 200},
     "smc": {},
+    "mcmc": {"steps": 3},
     "topn": {},
     "beam": {"beams": 12},
     "greedy": {},
@@ -276,6 +277,7 @@ LENGTH_METHODS: dict[str, dict[str, Any]] = {
     "asap": {"burn_in": 20},
     "exact": {},
     "smc": {},
+    "mcmc": {"steps": 2},
     "topn": {},
 }
 
