@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.data.prompts.texts import ScoreRecord
     from cdec.samplers.scoring.score import Score, ScoreRequest
+    from cdec.samplers.scoring.spellings import SpellingSums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,18 @@ class Options(CommonOptions):
         at_least=0,
     )
     seed: int = option(0, "Of the candidates.", shared.METHOD, at_least=0, at_most=math.inf)
+    all_spellings: bool = option(
+        False,
+        "Also sum P over all token sequences that spell each text, with certified bounds.",
+        shared.METHOD,
+    )
+    max_evaluations: int = option(
+        300,
+        "Most prefixes looked at for the sum of a text; more narrow its bounds.",
+        shared.METHOD,
+        metavar="N",
+        at_least=1,
+    )
     prompt: str | None = option(
         None,
         "What stands before the texts of records that have no `prompt`.",
@@ -127,7 +140,8 @@ def execute(options: Options, run: Run) -> int:
     events), `log_masked` (masked decoding draws the text with this probability), `member`, `valid`
     (an independent check), `first_refused` of non-members, and certified bounds of the mass P(S)
     (`log_mass_lower`, `log_mass_upper`) and of Q = P / P(S) (`probability_lower`,
-    `probability_upper`, and `probability` where they close). Logarithms are natural.
+    `probability_upper`, and `probability` where they close). Logarithms are natural. All that is of
+    these tokens, of which others may spell the same text: --all-spellings sums P over them.
 
     Give --temperature, --top-k, --top-p, --deny, --and, --lookahead, --fit (with its
     --max-new-tokens), --canonical and --heal as the samples were drawn with, and --template with
@@ -187,7 +201,9 @@ def _loop(
 
     tally = Tally()
     return Loop(
-        work=at_temperatures(model, warping_of(options.warping), partial(_scores, options)),
+        work=at_temperatures(
+            model, warping_of(options.warping), partial(_scores, options, _sums(options, model))
+        ),
         records=partial(_written, tally, fields),
         write=partial(print_json, console),
         strict=options.failures.strict,
@@ -214,7 +230,11 @@ _CONSTRAINED_ONLY = (
     ),
 )
 _BOUNDS = frozenset(
-    ("probability", "probability_lower", "probability_upper", "log_mass_lower", "log_mass_upper")
+    (
+        *("probability", "probability_lower", "probability_upper"),
+        *("log_mass_lower", "log_mass_upper"),
+        *("text_probability_lower", "text_probability_upper"),
+    )
 )
 """Fields in which texts of one prompt help each other."""
 MAX_POOL = 10_000
@@ -250,6 +270,8 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         refuse_unused(("end",), typed, "with an artifact, which says where its members end")
     if not options.candidates:
         refuse_unused(("seed",), typed, "without --candidates")
+    if not options.all_spellings:
+        refuse_unused(("max_evaluations",), typed, "without --all-spellings")
     if options.texts.input == "-" and "-" in (options.prompts, options.prompt_file):
         raise UsageError(f"--input and {given[0]} are both stdin", hint="name one of the files")
     fields = parse_fields(options.fields, fields_of("score"), "score")
@@ -280,8 +302,20 @@ def _given_prompt(options: Options, stats: SourceStats) -> str | None:
     return None if options.prompt is None else typed_prompt(options.prompt, stats)
 
 
+def _sums(options: Options, model: LanguageModel) -> SpellingSums | None:
+    """Return what sums over spellings, where it was asked for."""
+    from cdec.samplers.scoring.spellings import SpellingSums
+
+    if not options.all_spellings:
+        return None
+    return SpellingSums(model.vocabulary, max_evaluations=options.max_evaluations)
+
+
 def _scores(
-    options: Options, model: LanguageModel, requests: list[ScoreRequest]
+    options: Options,
+    sums: SpellingSums | None,
+    model: LanguageModel,
+    requests: list[ScoreRequest],
 ) -> Sequence[Score | CdecError]:
     from cdec.samplers.scoring.score import Scorer
 
@@ -290,6 +324,7 @@ def _scores(
         candidates=options.candidates,
         max_new_tokens=options.max_new_tokens,
         end=options.end,
+        spellings=sums,
     )
     return scorer.run(requests)
 

@@ -191,6 +191,27 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
     RecordField("perplexity", "number", "exp(-logprob / events).", (SCORE, RETOKENIZE)),
     RecordField("events", "integer", "Tokens and end events that `logprob` sums over.", (SCORE,)),
     RecordField(
+        "spellings",
+        "integer",
+        "Token sequences found that spell `scored_text`, of those that the constraint allows.",
+        (SCORE,),
+    ),
+    RecordField(
+        "log_text_lower",
+        LOG,
+        "Certified lower bound of the log of the sum of P over all of them, found or not. Null for "
+        "no mass.",
+        (SCORE,),
+    ),
+    RecordField("log_text_upper", LOG, "Certified upper bound of the same.", (SCORE,)),
+    RecordField(
+        "text_probability_lower",
+        "number",
+        "Certified lower bound of that sum divided by P(S): Q of the text. Null for non-members.",
+        (SCORE,),
+    ),
+    RecordField("text_probability_upper", "number", "Certified upper bound of the same.", (SCORE,)),
+    RecordField(
         "log_weight",
         LOG,
         "Weight of this record in averages over Q, the model's law within the constraint: average "

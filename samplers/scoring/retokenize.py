@@ -3,128 +3,27 @@
 Repeatedly the most probable token that is a prefix of the remaining text: greedy decoding under the
 constraint that the text comes out (DOMINO, arXiv 2403.06988, appendix B, algorithm 3). Deviation: a
 token after which nothing could spell the rest is not taken, so that the text's end is always
-reached. One text is a constraint (``WaysConstraint``): the ways to spell it, or one way alone.
+reached. One text is a constraint (``ways``): the ways to spell it, or one way alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cdec.core.combine.sorted_tokens import SortedTokens
-from cdec.core.combine.wrapped import ForwardingSession, mask_of
-from cdec.core.constraint import DEAD, DONE, Constraint, Facts, Session
-from cdec.core.device_session import on_device
 from cdec.core.errors import CdecError, ContextLengthError, UntokenizableError
 from cdec.core.sample import FINISH_COMPLETE, FINISH_LENGTH
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.texts import utf8_of
+from cdec.samplers.scoring.ways import Ways, WaysConstraint, one_way, ways_to_spell
 
 if TYPE_CHECKING:
     from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.core.sample import Sample
-    from cdec.core.tokens.vocabulary import Vocabulary
-
-Ways = Sequence[Mapping[int, int]]
-"""By position: the tokens that lead on, and where to. The last position is ``len(ways)``."""
-
-
-def ways_to_spell(text: bytes, tokens: SortedTokens) -> list[dict[int, int]]:
-    """Return all ways to spell ``text``, by byte; tokens that lead into a dead end are left out.
-
-    Args:
-        text: n bytes.
-        tokens: Of the vocabulary.
-
-    Returns:
-        n positions; the first is empty where no tokens spell the text. Cost: some 20 microseconds
-        a byte.
-    """
-    end = len(text)
-    ways: list[dict[int, int]] = [{} for _ in range(end)]
-    for start in range(end - 1, -1, -1):
-        for length, ids in tokens.beginnings(text[start : start + tokens.longest]):
-            if start + length == end or ways[start + length]:
-                ways[start].update(dict.fromkeys(ids, start + length))
-    return ways
-
-
-def one_way(token_ids: Sequence[int]) -> list[dict[int, int]]:
-    """Return the one way that these tokens are."""
-    return [{int(token): place + 1} for place, token in enumerate(token_ids)]
-
-
-class WaysConstraint(Constraint):
-    """The token sequences along ``ways``, from the first position to the last.
-
-    Args:
-        ways: At least one position, unless an end event is to be drawn.
-        vocabulary: Of the model.
-        ends_itself: The last token gives DONE; otherwise an end event follows it.
-    """
-
-    max_tokens: int
-
-    def __init__(self, ways: Ways, vocabulary: Vocabulary, *, ends_itself: bool) -> None:
-        self.ways = ways
-        self.vocabulary = vocabulary
-        self._ends_itself = ends_itself
-        self.max_tokens = len(ways)
-
-    @cached_property
-    def facts(self) -> Facts:
-        """Every token leads on."""
-        return Facts(kind="text", is_sound=True, ends_itself=self._ends_itself)
-
-    def session(self, device: str = "cpu") -> Session:
-        """Start a decoding run on ``cpu`` or a torch device."""
-        return on_device(WaysSession(self), device)
-
-    def accepts(self, text: bytes) -> bool | None:
-        """Say nothing: whoever gave the text compares."""
-        return None
-
-
-class WaysSession(ForwardingSession):
-    """A decoding run along the ways; the states are positions, so it holds none itself."""
-
-    def __init__(self, constraint: WaysConstraint) -> None:
-        super().__init__(None, constraint.vocabulary)
-        self._ways = constraint.ways
-        self._ends_itself = constraint.facts.ends_itself
-
-    def start(self, n: int) -> NDArray[np.int64]:
-        """Return ``n`` states before the first token, int64[n]."""
-        return np.zeros(n, np.int64)
-
-    def is_own(self, states: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say which states are positions, bool[n]."""
-        return (states >= 0) & (states <= len(self._ways))
-
-    def own_mask(self, state: int) -> NDArray[np.int32]:
-        """Return the packed mask of a position, int32[words]."""
-        return mask_of(self._at(state), self.words)
-
-    def own_after(self, state: int, token: int) -> int:
-        """Return the state after a token."""
-        after = self._at(state).get(token, DEAD)
-        return DONE if after == len(self._ways) and self._ends_itself else after
-
-    def own_end(self, state: int) -> bool:
-        """Say whether the text is whole."""
-        return state == len(self._ways)
-
-    def _at(self, state: int) -> Mapping[int, int]:
-        if state < len(self._ways):
-            return self._ways[state]
-        return {} if self._ends_itself else dict.fromkeys(self._end_ids.tolist(), DONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +112,8 @@ class Retokenizer:
             except CdecError as error:
                 results[i] = error
                 continue
-            requests += [self._request(prompt, ways, i), self._request(prompt, one_way(rows[i]), i)]
+            given = one_way(rows[i], ends_itself=not self._end)
+            requests += [self._request(prompt, ways, i), self._request(prompt, given, i)]
         drawn = GreedySampler().draw_batch(self._model, [r for r in requests if self._is_drawn(r)])
         found = iter(drawn)
         for preferred, canonical in zip(requests[::2], requests[1::2], strict=True):
@@ -237,10 +137,10 @@ class Retokenizer:
                 "the tokenizer changes the text: its tokens spell another one",
                 hint="Normalise the text as the tokenizer does.",
             )
-        return ways_to_spell(data, self._tokens), canonical
+        return ways_to_spell(data, self._tokens, ends_itself=not self._end), canonical
 
     def _request(self, prompt: Prompt, ways: Ways, number: int) -> Request:
-        constraint = WaysConstraint(ways, self._model.vocabulary, ends_itself=not self._end)
+        constraint = WaysConstraint(ways, self._model.vocabulary)
         return Request(prompt, constraint, [0], id=number)
 
     def _is_drawn(self, request: Request) -> bool:

@@ -21,6 +21,7 @@ from cdec.samplers.options import DEFAULT_MAX_WALKS
 from cdec.samplers.prefix_tree import Bracket, Visit
 from cdec.samplers.request import MAX_NEW_TOKENS, Request
 from cdec.samplers.scoring.paths import CHUNK_BYTES, PathScores, score_paths
+from cdec.samplers.scoring.spellings import SpellingSum, SpellingSums
 from cdec.samplers.scoring.texts import Reading, read, token_ids_of
 from cdec.samplers.walks.batch import UNCONSTRAINED, Batch
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.core.tokens.vocabulary import Vocabulary
+    from cdec.samplers.scoring.ways import Ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Score:
             number of tokens for the end) and ``byte`` (bytes before it), both from 0.
         bracket: Certified, of P(S).
         annotations: Fields of the constraint, such as ``entity_ids``.
+        spelling_sum: Sum of P over the spellings of ``scored_text``; None where nobody asked.
     """
 
     text: str
@@ -88,6 +91,7 @@ class Score:
     first_refused: Mapping[str, int] | None = None
     bracket: Bracket = field(default_factory=Bracket)
     annotations: Mapping[str, object] = field(default_factory=dict)
+    spelling_sum: SpellingSum | None = None
 
     @property
     def perplexity(self) -> float | None:
@@ -145,6 +149,8 @@ class Score:
             "perplexity": self.perplexity,
             "events": self.events,
         }
+        if self.spelling_sum is not None:
+            record |= self.spelling_sum.fields(self.bracket if self.is_constrained else None)
         if not self.is_constrained:
             return record
         record |= {
@@ -221,6 +227,7 @@ class Scorer:
             there only the end event is allowed. None leaves it to the constraint and the model.
         end: Whether texts without constraint count their end event.
         chunk_bytes: Most bytes of distributions evaluated at a time; changes no score.
+        spellings: Sums P over the spellings of each text; None for no sums.
 
     Raises:
         UsageError: A number below its range.
@@ -234,24 +241,60 @@ class Scorer:
         max_new_tokens: int | None = None,
         end: bool = True,
         chunk_bytes: int = CHUNK_BYTES,
+        spellings: SpellingSums | None = None,
     ) -> None:
         self._model = model
         self._candidates = _CANDIDATES.check(candidates)
         self._max_new_tokens = MAX_NEW_TOKENS.check(max_new_tokens)
         self._end = end
         self._chunk_bytes = chunk_bytes
+        self._spellings = spellings
 
     def run(self, requests: Sequence[ScoreRequest]) -> list[Score | CdecError]:
         """Score texts.
 
         Returns:
             For each request its score, or the error it met. Cost: one forward pass over the
-            distinct prefixes of all texts, more only where they fill ``chunk_bytes``.
+            distinct prefixes of all texts, more only where they fill ``chunk_bytes``; and that of
+            ``SpellingSums.run``, where asked for.
         """
         groups = _groups(requests)
         results: dict[int, Score | CdecError] = {}
         self._run_groups(requests, groups, results)
+        if self._spellings is not None:
+            results |= self._summed(requests, results, self._spellings)
         return [results[i] for i in range(len(requests))]
+
+    def _summed(
+        self,
+        requests: Sequence[ScoreRequest],
+        results: Mapping[int, Score | CdecError],
+        sums: SpellingSums,
+    ) -> dict[int, Score | CdecError]:
+        """Return the scores with the sums over spellings, or the errors that these met."""
+        summed: dict[int, Score | CdecError] = {}
+        asked: dict[int, tuple[Score, Ways]] = {}
+        for i, score in results.items():
+            if isinstance(score, CdecError):
+                continue
+            try:
+                ways = sums.ways(score.token_ids, requests[i].constraint, end=self._end)
+            except CdecError as error:
+                summed[i] = error
+                continue
+            if ways:
+                asked[i] = score, ways
+            else:
+                summed[i] = replace(score, spelling_sum=_only_spelling(score))
+        found = sums.run(
+            self._model,
+            [requests[i].prompt for i in asked],
+            [ways for _, ways in asked.values()],
+            max_new_tokens=self._max_new_tokens,
+        )
+        for (i, (score, _)), spelling_sum in zip(asked.items(), found, strict=True):
+            summed[i] = replace(score, spelling_sum=spelling_sum)
+        return summed
 
     def _run_groups(
         self,
@@ -383,6 +426,12 @@ def _groups(requests: Sequence[ScoreRequest]) -> list[list[int]]:
         shown = "t" + prompt if isinstance(prompt, str) else "r" + repr(list(prompt))
         groups.setdefault((shown, request.constraint, request.pool), []).append(i)
     return list(groups.values())
+
+
+def _only_spelling(score: Score) -> SpellingSum:
+    """Return the sum of the empty text, which has one spelling."""
+    log = -math.inf if score.logprob is None or score.member is False else score.logprob
+    return SpellingSum(int(log > -math.inf), Bracket(log, log))
 
 
 def _token_texts(vocabulary: Vocabulary, row: Sequence[int]) -> list[str]:

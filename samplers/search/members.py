@@ -39,18 +39,26 @@ class Found:
         wanted: Members asked for, at least 1.
         key: Gives a complete context what members are told apart by.
         tokens: Gives a context its tokens.
+
+    Attributes:
+        slack: Nats below the ``wanted``-th text at which a text is still worth a look.
     """
 
     wanted: int
     key: Callable[[int], Hashable]
     tokens: Callable[[int], list[int]]
+    slack: float = 0.0
     _entries: dict[Hashable, Entry] = field(default_factory=dict)
     _sums: list[float] = field(default_factory=list)
 
     @property
     def floor(self) -> float:
-        """The ``wanted``-th largest log_text, which never falls; -inf while there are fewer."""
-        return self._sums[-self.wanted] if len(self._sums) >= self.wanted else -np.inf
+        """What no text is looked at below: the ``wanted``-th largest log_text, less ``slack``.
+
+        It never falls; -inf while there are fewer.
+        """
+        is_full = len(self._sums) >= self.wanted
+        return self._sums[-self.wanted] - self.slack if is_full else -np.inf
 
     def add(self, context: int, log_p: float) -> None:
         """Add a token sequence that nobody added yet. Cost: O(log n) comparisons, one insertion."""

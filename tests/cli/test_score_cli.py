@@ -29,6 +29,13 @@ BOUNDS = [
     "probability_lower",
     "probability_upper",
 ]
+SUMS = [
+    "spellings",
+    "log_text_lower",
+    "log_text_upper",
+    "text_probability_lower",
+    "text_probability_upper",
+]
 QUARTER = math.log(0.25)
 
 
@@ -234,6 +241,24 @@ def test_candidates_and_limits(cdec: Runner, letters: Path) -> None:
     Path("deny.txt").write_text("ab\n")
     (denied,) = cdec(*words, "--deny", "deny.txt", stdin=jsonl({"token_ids": [0, 1]})).records
     assert (denied["member"], denied["valid"]) == (False, False)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_spellings_are_summed_where_asked_for(cdec: Runner, word: Path) -> None:
+    texts = jsonl({"text": " the man."}, {"text": "in.", "temperature": 0.5}, {"text": "no"})
+    words = ("--prompt", "x", "--max-new-tokens", "9")
+    plain = cdec("score", "-a", word, *words, stdin=texts)
+    summed = cdec("score", "-a", word, *words, "--all-spellings", stdin=texts)
+    for before, record in zip(plain.records, summed.records, strict=True):
+        added = {name: record[name] for name in set(record) - set(before)}
+        assert record == before | added and set(added) == set(SUMS)
+        if record["member"]:
+            assert record["spellings"] > 1
+            # The bounds are widened by the rounding of the model, logprob is not.
+            assert record["logprob"] - 0.01 < record["log_text_lower"] <= record["log_text_upper"]
+    assert [record["member"] for record in summed.records] == [True, True, False]
+    few = cdec("score", "-a", word, "--max-evaluations", "5", stdin=texts)
+    assert few.status == 2 and "--all-spellings" in few.stderr
 
 
 def test_and_narrows_what_counts_as_a_member(cdec: Runner, letters: Path) -> None:
