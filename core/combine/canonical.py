@@ -185,7 +185,8 @@ class CanonicalSession(ConjunctionSession):
         self._sides[0].fill_mask(left, mask)
         for row, state in enumerate(right.tolist()):
             if state >= 0:
-                np.bitwise_and(mask[row], self._spelled.own_mask(state), out=mask[row])
+                mask[row] &= self._spelled.own_mask(state)
+        self._note_wide(states, mask)
 
     def find_dead_ends(self, most_steps: int) -> Distances | None:
         """Find all dead ends, if the states are few; tokens that lead to them are refused then."""

@@ -25,6 +25,9 @@ MOST = 64
 """States that one search looks at, and tokens that a state may allow to be looked at."""
 
 
+_NO_TOKENS = np.empty(0, np.int32)
+
+
 class StuckStates:
     """Proves states stuck: no text ends from them.
 
@@ -152,6 +155,13 @@ class ConjunctionSession(KeptSession):
         self._sides[0].fill_mask(left, mask)
         self._sides[1].fill_mask(right, second)
         np.bitwise_and(mask, second, out=mask)
+        self._note_wide(states, mask)
+
+    def _note_wide(self, states: NDArray[np.int64], mask: NDArray[np.int32]) -> None:
+        """Note the states that allow so many tokens that none is refused."""
+        if self._stuck is not None and not self._ends_itself:
+            for row in np.flatnonzero(count_bits(mask) > self._most_ways).tolist():
+                self._refused.setdefault(int(states[row]), _NO_TOKENS)
 
     def check_within(
         self, states: NDArray[np.int64], tokens: NDArray[np.int64]

@@ -166,8 +166,9 @@ class ForwardingSession(Session):
         for row in own.tolist():
             mask[row] = self.own_mask(int(at[row]))
         for row, tokens in self.refused(at):
-            bits = mask[row].view(np.uint32)
-            np.bitwise_and.at(bits, tokens >> 5, ~(np.uint32(1) << (tokens & 31).astype(np.uint32)))
+            if len(tokens):
+                bits = ~(np.uint32(1) << (tokens & 31).astype(np.uint32))
+                np.bitwise_and.at(mask[row].view(np.uint32), tokens >> 5, bits)
 
     def fill_within(self, states: NDArray[np.int64], mask: NDArray[np.int32]) -> None:
         """Overwrite ``mask`` with what is allowed within, at none of the own states."""

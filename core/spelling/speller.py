@@ -28,6 +28,9 @@ Guess: TypeAlias = "tuple[int, int, bytes | None]"
 """Place, one of the two above, and the pre-token's text where a whole token may stand for it."""
 _NO_TOKEN = -1
 _KEPT_BYTES = 64 << 20
+"""Of masks."""
+_KEPT, _KEPT_LANDINGS = 256, 1 << 16
+"""Parts of masks, and steps of guesses."""
 
 
 class Spelled(NamedTuple):
@@ -48,6 +51,23 @@ class Spelled(NamedTuple):
     tail: str = ""
 
 
+class _Tailed(NamedTuple):
+    """Shapes that end in the begin of a character.
+
+    Attributes:
+        numbers: int64[n] of these shapes.
+        tails: int64[n] number of their begin.
+        has_text: bool[n] whether characters stand before it.
+        goes_on: bool[tails, places] whether some character that begins so may stand at a place, in
+            the same pre-token.
+    """
+
+    numbers: NDArray[np.int64]
+    tails: NDArray[np.int64]
+    has_text: NDArray[np.bool_]
+    goes_on: NDArray[np.bool_]
+
+
 START = Spelled(((_NOWHERE, _ACROSS, None),))
 
 
@@ -65,13 +85,22 @@ class Speller:
         self.words = mask_words(self.vocabulary.width)
         self._beginnings = {t[:n] for t in spelling.wholes for n in range(1, len(t) + 1)}
         self._follows = spelling.merges.row
-        self._possible: dict[bytes, NDArray[np.int64]] = {}
         self._firsts: dict[tuple[int, int], list[NDArray[np.int32]]] = {}
         self._placed: dict[tuple[int, int], NDArray[np.int32]] = {}
         self._leading = [i for i, p in enumerate(spelling.parts) if p is not None and p.lead]
+        self._possible: dict[bytes, NDArray[np.int64]] = {}
+        self._is_whole = np.array([not lead for lead in self._shapes.leads], np.bool_)
+        self._tails = sorted(set(self._shapes.tails) - {b""})
+        self._tailed = self._read_tails()
         self._breaks = self._packed(sorted(self.vocabulary.special_token_ids))
         self._joining = self._read_joining() if spelling.is_composed else []
         self._rows: Recent[NDArray[np.int32]] = Recent(1 << 30, _KEPT_BYTES)
+        self._guessed: Recent[tuple[NDArray[np.int32], NDArray[np.int32]]] = Recent(_KEPT)
+        self._barred: Recent[NDArray[np.int32]] = Recent(_KEPT)
+        self._landings: Recent[tuple[Guess, ...]] = Recent(_KEPT_LANDINGS)
+        self._is_read = {
+            i for i, token in enumerate(self.vocabulary.token_bytes) if token in self._beginnings
+        }
 
     def may_end(self, state: Spelled) -> bool:
         """Say whether a text may end here, or whether a special or added token may follow."""
@@ -85,7 +114,8 @@ class Speller:
     def row(self, state: Spelled) -> NDArray[np.int32]:
         """Return the mask of what may follow, int32[words]: ends, too, where the text may end.
 
-        Cost: some 200 microseconds for 131,072 tokens, once while it is kept.
+        Cost: some 10 microseconds for 131,072 tokens, once while it is kept, beside that of
+        ``Merges.row``.
         """
         found = self._rows.find(state)
         if found is None:
@@ -140,6 +170,16 @@ class Speller:
         if bool(state.begun) != bool(parts.lead):
             return ()
         follows = state.token != _NO_TOKEN and self._has(self._follows(state.token), token)
+        # What is behind depends on the token's shape alone, but where its text is read.
+        shape = int(self._shapes.of[token])
+        key = state.guesses, state.begun, follows, token if token in self._is_read else ~shape
+        known = self._landings.find(key)
+        if known is None:
+            known = self._behind(state, token, follows=follows)
+            self._landings.put(key, known)
+        return known
+
+    def _behind(self, state: Spelled, token: int, *, follows: bool) -> tuple[Guess, ...]:
         found: set[Guess] = set()
         for place, how, text in state.guesses:
             if state.begun:
@@ -228,27 +268,39 @@ class Speller:
     # --- Masks.
 
     def _row(self, state: Spelled) -> NDArray[np.int32]:
-        row = np.zeros(self.words, np.int32)
         if state.begun:
-            row |= self._packed([i for i in self._leading if self._guesses_after(state, i)])
+            row = self._packed([i for i in self._leading if self._guesses_after(state, i)])
         else:
-            across, within = np.zeros(self.words, np.int32), np.zeros(self.words, np.int32)
-            for place, _, text in state.guesses:
-                if text not in self._spelling.wholes:
-                    across |= self._place_row(place, _ACROSS)
-                if place != _NOWHERE:
-                    within |= self._place_row(place, _WITHIN)
-            row |= across
+            across, within = self._guessed.get(state.guesses, lambda: self._guessed_rows(state))
+            row = across.copy()
             if state.token != _NO_TOKEN:
                 row |= within & self._follows(state.token)
-        row &= ~self._packed(self._spelling.added.completing(state.added))
+        if state.added:
+            row &= ~self._packed(self._spelling.added.completing(state.added))
         if self._spelling.is_composed:
-            row &= ~self._packed([i for i in self._joining if self._composed(state, i) is None])
+            key = state.tail, state.begun
+            row &= self._barred.get(key, lambda: ~self._packed(self._uncomposed(state)))
         if self.may_end(state):
             row |= self._breaks
-            ids = self._spelling.added.texts
-            row |= self._packed([i for i in ids if self._after_added(state, i) is not None])
+            texts = self._spelling.added.texts
+            if texts:
+                ids = [i for i in texts if self._after_added(state, i) is not None]
+                row |= self._packed(ids)
         return row
+
+    def _guessed_rows(self, state: Spelled) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the masks of what may follow across a boundary, and within a pre-token."""
+        across, within = np.zeros(self.words, np.int32), np.zeros(self.words, np.int32)
+        for place, _, text in state.guesses:
+            if text not in self._spelling.wholes:
+                across |= self._place_row(place, _ACROSS)
+            if place != _NOWHERE:
+                within |= self._place_row(place, _WITHIN)
+        return across, within
+
+    def _uncomposed(self, state: Spelled) -> list[int]:
+        """Return the tokens behind which the text is not normal."""
+        return [i for i in self._joining if self._composed(state, i) is None]
 
     def _place_row(self, place: int, way: int) -> NDArray[np.int32]:
         """Return the mask of the tokens that may follow a place where no character is begun."""
@@ -258,7 +310,7 @@ class Speller:
             lives = np.zeros(len(shapes.leads), np.bool_)
             for first in self._first(place, way):
                 lives |= self._live_shapes(shapes.walk(self._splits, first), first)
-            lives &= np.array([not lead for lead in shapes.leads], np.bool_)
+            lives &= self._is_whole
             chosen = np.append(lives, False)[shapes.of]  # the last is that of no text
             found = self._placed[place, way] = self._packed(np.flatnonzero(chosen))
         return found
@@ -266,17 +318,25 @@ class Speller:
     def _live_shapes(self, at: NDArray[np.int32], first: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Say of shapes with the places behind them whether the character begun there may go on."""
         lives = at >= 0
-        for number, tail in enumerate(self._shapes.tails):
-            if tail:
-                has_text = (
-                    self._shapes.sequences.shape[1] and self._shapes.sequences[number, 0] >= 0
-                )
-                classes = self._classes_of(tail)
-                if has_text:
-                    lives[number] &= bool((self._splits.within[at[number], classes] >= 0).any())
-                else:
-                    lives[number] = bool((first[classes] >= 0).any())
+        numbers, tails, has_text, goes_on = self._tailed
+        begins = np.array([(first[self._classes_of(tail)] >= 0).any() for tail in self._tails])
+        # subtle: the place DEAD_PLACE is none, and picks the last, which does not count.
+        behind = lives[numbers] & goes_on[tails, at[numbers]]
+        lives[numbers] = np.where(has_text, behind, begins[tails]) if len(begins) else False
         return lives
+
+    def _read_tails(self) -> _Tailed:
+        """Return the shapes that end in the begin of a character, and where that may go on."""
+        shapes = self._shapes
+        index = {tail: number for number, tail in enumerate(self._tails)}
+        numbers = [number for number, tail in enumerate(shapes.tails) if tail]
+        tails = np.array([index[shapes.tails[number]] for number in numbers], np.int64)
+        longest = shapes.sequences.shape[1]
+        has_text = shapes.sequences[numbers, 0] >= 0 if longest else np.zeros(len(tails), np.bool_)
+        within = self._splits.within
+        goes_on = [(within[:, self._classes_of(tail)] >= 0).any(axis=1) for tail in self._tails]
+        rows = np.array(goes_on, np.bool_).reshape(len(goes_on), len(within))
+        return _Tailed(np.array(numbers, np.int64), tails, np.asarray(has_text), rows)
 
     def _packed(self, ids: object) -> NDArray[np.int32]:
         """Return the mask of some tokens, int32[words]."""
