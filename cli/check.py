@@ -14,6 +14,7 @@ from cdec.cli.frame.console import escape
 from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.frame.tables import WIDTH, print_json
 from cdec.cli.options import shared
+from cdec.cli.options.calling import ToolOptions
 from cdec.cli.options.one_line import OneLineOptions
 from cdec.cli.options.quoting import SpanOfOptions
 from cdec.cli.options.shared import refuse_terminal, refuse_unused
@@ -30,6 +31,8 @@ from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.tally import Tally
 from cdec.core.errors import DataError, EncodingError, FieldError, JsonError, Notice, UsageError
 from cdec.core.files.remote import Place
+from cdec.core.kinds import CALLS
+from cdec.core.kinds import found as found_at
 from cdec.core.progress import Progress, silent
 from cdec.integrations.records.tasks import Task, batches
 
@@ -48,6 +51,7 @@ class Options(CommonOptions):
     texts: TextFormatOptions = group(TextFormatOptions)
     artifact: Place | None = shared.artifact_argument()
     one_line: OneLineOptions = group(OneLineOptions)
+    calling: ToolOptions = group(ToolOptions)
     input: str = option(
         "-", "Texts, one a line; `-` is stdin.", shared.INPUT, metavar="FILE", common=True
     )
@@ -102,6 +106,11 @@ class Options(CommonOptions):
     )
     progress: bool | None = shared.progress_option()
 
+    @property
+    def has_source(self) -> bool:
+        """True where a source stands in an artifact's place, which is compiled here."""
+        return bool(self.one_line.flags) or self.calling.tools is not None
+
 
 _SHOWN_TERMINALS = 4
 _WIDEST_TOKEN = 16
@@ -127,7 +136,7 @@ def execute(options: Options, run: Run) -> int:
       echo '{"a": [1, 2}' | cdec check json.arrow --explain
     """
     if options.token_ids:
-        tokenizer = () if options.canonical else ("tokenizer",)
+        tokenizer = () if options.canonical or options.has_source else ("tokenizer",)
         unused = ("format", "field", "no_header", "whole", *tokenizer)
         refuse_unused(unused, run.typed, "with --token-ids")
     if options.whole:
@@ -136,9 +145,14 @@ def execute(options: Options, run: Run) -> int:
         refuse_unused(
             ("fail", "max_new_tokens", "canonical"), run.typed, "with --explain, which shows steps"
         )
-    elif not (options.one_line.flags or options.canonical or options.quoting.span_of):
+    elif not (options.has_source or options.canonical or options.quoting.span_of):
         refuse_unused(("tokenizer",), run.typed, "without --explain or --canonical")
     options.quoting.refuse_unused(run.typed)
+    options.calling.refuse_unused(run.typed)
+    if options.calling.tools is None:
+        refuse_unused(("tool_style",), run.typed, "without --tools")
+    else:
+        refuse_unused(_NOT_OF_CALLS, run.typed, "with --tools")
     if options.quoting.span_of is not None or options.quoting.span:
         refuse_unused(_OF_A_TEXT, run.typed, "where texts quote documents of their records")
     if options.input == "-":
@@ -156,6 +170,8 @@ def execute(options: Options, run: Run) -> int:
 
 
 _TERMINALS_ONLY = ("explain", "lookahead")
+_NOT_OF_CALLS = ("explain", "lookahead", "max_new_tokens", "canonical", "sets", "span", "copy")
+"""Options of artifacts; calls of tools are compiled for this run."""
 _OF_A_TEXT = ("whole", "token_ids", "explain")
 """Options of texts that come without the other fields of a record."""
 
@@ -216,6 +232,13 @@ def _verdicts(options: Options, run: Run, progress: Progress) -> Iterator[dict[s
     from cdec.core.constraint import no_set, text_verdicts, token_verdicts
     from cdec.core.sets.quotes import quoted_fields
 
+    if options.calling.tools is not None:
+        called: Constraint = found_at(CALLS)(options, run)
+        if options.token_ids:
+            rows = run.clock.reading(_token_rows(options))
+            return token_verdicts(called, rows, shown=options.allowed)
+        texts = run.clock.reading(_texts(options, is_list=False))
+        return text_verdicts(called, texts, shown=options.allowed)
     if options.quoting.spans is not None:
         return _pieces(options, run, options.quoting.spans)
     constraint = _constraint(options, run, run.typed, progress)
@@ -234,7 +257,7 @@ def _verdicts(options: Options, run: Run, progress: Progress) -> Iterator[dict[s
     held = _held(constraint, options)
     if options.token_ids:
         return token_verdicts(held, run.clock.reading(_token_rows(options)), shown=options.allowed)
-    texts = run.clock.reading(_texts(options, constraint))
+    texts = run.clock.reading(_texts(options, is_list=constraint.listed is not None))
     if constraint.listed is not None:
         # Members are texts, so bytes that are none have no place where they are refused.
         texts = (_decoded(text).encode() for text in texts)
@@ -341,7 +364,7 @@ def explanation(options: Options, run: Run) -> Explanation:
     if options.token_ids:
         row = _only(_token_rows(options), "row of token ids")
     else:
-        text = _only(_texts(options, constraint), "text")
+        text = _only(_texts(options, is_list=False), "text")
         if options.tokenizer is None:
             row = longest_tokens(constraint.vocabulary, text)
         else:
@@ -381,7 +404,7 @@ def _token_rows(options: Options) -> Iterator[Any]:
     return (row for batch in read_token_rows(options.input) for row in batch.rows)
 
 
-def _texts(options: Options, constraint: StoredConstraint) -> Iterator[bytes]:
+def _texts(options: Options, *, is_list: bool) -> Iterator[bytes]:
     """Yield the texts of the input, or all of it as one."""
     if options.whole:
         yield _whole(options.input)
@@ -397,7 +420,7 @@ def _texts(options: Options, constraint: StoredConstraint) -> Iterator[bytes]:
         ):
             yield from (text.encode() for text in batch.texts)
     except (JsonError, FieldError) as error:
-        if options.texts.format == "auto" and constraint.listed is None:
+        if options.texts.format == "auto" and not is_list:
             error.hint = f"give --whole to check the input as one text; or {error.hint}"
         raise
 

@@ -12,6 +12,7 @@ from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
+from cdec.cli.options.calling import ToolOptions
 from cdec.cli.options.constraint import ConstraintOptions, artifact_option
 from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
 from cdec.cli.options.one_line import OneLineOptions
@@ -24,6 +25,7 @@ from cdec.cli.options.record_sources import (
 )
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import bind_for
+from cdec.cli.runs.calls import typed_tools
 from cdec.cli.runs.constraints import (
     artifact_for_records,
     named_artifacts,
@@ -58,6 +60,7 @@ class Options(CommonOptions):
     decoding: DecodingOptions = group(DecodingOptions)
     artifact: Place | None = artifact_option()
     one_line: OneLineOptions = group(OneLineOptions)
+    calling: ToolOptions = group(ToolOptions)
     held: ConstraintOptions = group(ConstraintOptions)
     quoting: SpanOfOptions = group(SpanOfOptions)
     prompts: PromptOptions = group(PromptOptions)
@@ -129,15 +132,19 @@ def execute(options: Options, run: Run) -> int:
     estimator = _estimator(options)
     tree = checked_tree(estimator.tree)
     given = typed_constraint(options, options.prompts.read)
+    tools = typed_tools(options, options.prompts.read, options.quoting.given)
     places = named_artifacts(given, options.held, options.quoting)
     prompts = Prompts.open(options.prompts, max_n=_ANY_N)
-    records = warned_of_unused(prompts.records(), run, options.one_line.flags)
-    if not places.has_artifacts and places.spans is None:
+    records = warned_of_unused(prompts.records(), run, _flags(options))
+    if not places.has_artifacts and places.spans is None and tools is None:
         records, artifact = artifact_for_records(records, run, "cdec mass")
         places = named_artifacts(artifact, options.held, options.quoting)
     with run.console.stage("opening artifacts") as progress:
         held = replace(
-            read_held(places, options.held, run, progress), sources=record_sources(options.sources)
+            read_held(places, options.held, run, progress),
+            sources=record_sources(options.sources),
+            tools=tools,
+            tool_style=options.calling.tool_style,
         )
     records = for_tree(records, tree, held)
     warping = warping_of(options.warping)
@@ -191,7 +198,13 @@ def _check_options(options: Options, typed: frozenset[str]) -> None:
     if options.tree is not None and not options.remember:
         raise UsageError("--tree keeps what --no-remember forgets", hint="give one of them")
     check_prompts(options.prompts, typed)
-    check_record_sources(options.prompts, BatchFileOptions(), options.one_line.flags, typed)
+    options.calling.refuse_unused(typed)
+    check_record_sources(options.prompts, BatchFileOptions(), _flags(options), typed)
+
+
+def _flags(options: Options) -> tuple[str, ...]:
+    """Return the options that give a source in an artifact's place."""
+    return *options.one_line.flags, *options.calling.flags
 
 
 def _estimator(options: Options) -> MassEstimator:

@@ -13,6 +13,7 @@ from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options import shared
+from cdec.cli.options.calling import ToolOptions
 from cdec.cli.options.constraint import ConstraintOptions, artifact_option
 from cdec.cli.options.model import ModelOptions, WarpingOptions
 from cdec.cli.options.one_line import OneLineOptions
@@ -27,7 +28,13 @@ from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.options.texts import TextRecordOptions
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import bind_for, optional_artifact
-from cdec.cli.runs.constraints import named_artifacts, read_held, typed_constraint, without_misfit
+from cdec.cli.runs.calls import typed_tools
+from cdec.cli.runs.constraints import (
+    named_artifacts,
+    read_held,
+    typed_constraint,
+    without_misfit,
+)
 from cdec.cli.runs.files import require_input
 from cdec.cli.runs.inputs import ScorePrompts, read_prompt, typed_prompt
 from cdec.cli.runs.loop import Loop, arriving
@@ -61,6 +68,7 @@ class Options(CommonOptions):
     warping: WarpingOptions = group(WarpingOptions)
     artifact: Place | None = artifact_option()
     one_line: OneLineOptions = group(OneLineOptions)
+    calling: ToolOptions = group(ToolOptions)
     held: ConstraintOptions = group(ConstraintOptions)
     quoting: SpanOfOptions = group(SpanOfOptions)
     texts: TextRecordOptions = group(TextRecordOptions)
@@ -128,7 +136,12 @@ class Options(CommonOptions):
     def names_constraint(self) -> bool:
         """True where an artifact is named, or what stands in its place."""
         is_given = self.artifact is not None or self.quoting.span_of is not None
-        return is_given or bool(self.one_line.flags)
+        return is_given or bool(self.flags)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Options that give a source in an artifact's place."""
+        return *self.one_line.flags, *self.calling.flags
 
 
 def execute(options: Options, run: Run) -> int:
@@ -162,14 +175,19 @@ def execute(options: Options, run: Run) -> int:
     is_named = options.names_constraint
     options = with_found_artifact(options, run)
     fields = check_options(options, run.typed)
-    given = typed_constraint(options, (options.texts.input, options.prompts, options.prompt_file))
+    read = (options.texts.input, options.prompts, options.prompt_file)
+    given = typed_constraint(options, read)
+    tools = typed_tools(options, read, options.quoting.given)
     places = named_artifacts(given, options.held, options.quoting)
     limits, stats = options.texts.input_limits, SourceStats()
     prompt = _given_prompt(options, stats)
     prompts = ScorePrompts.read(prompt, options.prompts, options.template, limits)
     with run.console.stage("opening artifacts") as progress:
         held = replace(
-            read_held(places, options.held, run, progress), sources=record_sources(options.sources)
+            read_held(places, options.held, run, progress),
+            sources=record_sources(options.sources),
+            tools=tools,
+            tool_style=options.calling.tool_style,
         )
     with run.console.stage(loading(options.loading.model)):
         model = models.open_timed(options.loading, run.clock)
@@ -186,7 +204,8 @@ def execute(options: Options, run: Run) -> int:
         )
         tasks = map(Tasks(options, prompts, resolver).of, records)
         has_bounds = fields is None or not _BOUNDS.isdisjoint(fields)
-        is_pooled = has_bounds and (places.has_artifacts or prompts.by_id is not None)
+        is_held = places.has_artifacts or tools is not None or prompts.by_id is not None
+        is_pooled = has_bounds and is_held
         found = pooled(tasks, options.batch_size, is_pooled=is_pooled, is_idle=is_idle)
         status = _loop(options, model, fields, run.console).over(found, run)
         run.console.warn([*resolver.take_notices(), *prompts.notices, *stats.notices])
@@ -251,6 +270,7 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
     """
     check_warping(options.warping)
     options.quoting.refuse_unused(typed)
+    options.calling.refuse_unused(typed)
     places = (options.prompt, options.prompt_file, options.prompts)
     flags = ("--prompt", "--prompt-file", "--prompts")
     given = [flag for flag, place in zip(flags, places, strict=True) if place is not None]
@@ -260,7 +280,7 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         refuse_unused(("template",), typed, "without --prompts")
         if not (options.names_constraint or options.held.conjoined):
             refuse_unused(("constraint", *_CONSTRAINED_ONLY), typed, "without an artifact")
-        names = unused_source_options(typed, options.one_line.flags)
+        names = unused_source_options(typed, options.flags)
         if names:
             raise UsageError(
                 f"{described_unused(names)}, and there are none without --prompts",
@@ -459,4 +479,5 @@ def _records(
         no_header=options.texts.no_header,
         limits=limits,
         stats=stats,
+        calls_tools=options.calling.tools is not None,
     )

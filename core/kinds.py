@@ -74,6 +74,9 @@ SOURCE_KINDS: dict[str, Places] = {
 }
 """Every kind of source by its name; those with a ``constraint`` are the kinds of artifact."""
 
+CALLS = "cdec.cli.runs.calls:checked_calls"
+"""``(Options, Run) -> Constraint``: of calls of tools, which ``check`` compiles for one run."""
+
 
 def artifact_kinds() -> list[str]:
     """Return the kinds of artifact that this version reads."""

@@ -39,11 +39,21 @@ def refuse_unknown_option(error: Exception, command: str, parameters: Iterable[A
     near = near_option(typed, own)
     others = [name for name in COMMANDS if name != command and typed in _words(name)]
     hints = [f"did you mean {near}?"] if near else []
-    if others:
+    if instead := _INSTEAD.get((command, typed)):
+        hints = [f"{instead};"]
+    elif others:
         has = "has" if len(others) == 1 else "have"
         hints.append(f"{', '.join(f'cdec {name}' for name in others[:3])} {has} it;")
     hints.append(f"see `cdec {command} --help-all`")
     raise UsageError(f"cdec {command} has no option {typed}", hint=" ".join(hints)) from None
+
+
+_INSTEAD = {
+    ("classify", "--tools"): "a call has arguments, and labels are whole texts: how probable calls "
+    "of a function are, cdec mass --tools FILE --tool-choice NAME says",
+    ("trace", "--tools"): "cdec sample --tools FILE --trace t.jsonl writes a trace of calls",
+}
+"""Command and option → what is meant, where the option of other commands means nothing to it."""
 
 
 def near_option(typed: str, words: Sequence[str]) -> str | None:

@@ -97,6 +97,11 @@ class SpanOfOptions(PieceOptions, _SpanFields):
         """
         return {name: self._field(of) for name, of in parse_pairs(self.span, "--span").items()}
 
+    @property
+    def given(self) -> dict[str, bool]:
+        """What says what texts are held to, by its words: whether it was given."""
+        return {"--span-of": self.span_of is not None}
+
     def refuse_unused(self, typed: frozenset[str]) -> None:
         """Refuse what says which pieces are meant where none are.
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cdec.cli.frame.declaration import CommonOptions, group, option
 from cdec.cli.options import shared
+from cdec.cli.options.calling import ToolOptions
 from cdec.cli.options.constraint import (
     ConstraintOptions,
     FreeTextOptions,
-    ToolOptions,
     artifact_option,
 )
 from cdec.cli.options.engine import EngineOptions

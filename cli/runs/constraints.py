@@ -46,16 +46,14 @@ if TYPE_CHECKING:
     from cdec.cli.options.one_line import OneLineOptions
     from cdec.cli.options.quoting import SpanOfOptions
     from cdec.cli.options.record_sources import RecordSourceOptions
-    from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.core.files.remote import Place
     from cdec.core.models.language_model import LanguageModel
     from cdec.data.prompts.record import BadRecord, PromptRecord
-    from cdec.integrations.records.tools import ToolCalls
     from cdec.samplers.method import Method
 
 
-class Constrained(Protocol):
-    """Options of a command that holds texts of a model to a constraint."""
+class TakesConstraint(Protocol):
+    """Options of a command that holds texts to a constraint."""
 
     @property
     def artifact(self) -> Place | None:
@@ -64,6 +62,10 @@ class Constrained(Protocol):
     @property
     def one_line(self) -> OneLineOptions:
         """Sources in its place."""
+
+
+class Constrained(TakesConstraint, Protocol):
+    """Options of a command that holds texts of a model to a constraint."""
 
     @property
     def loading(self) -> ModelOptions:
@@ -93,46 +95,9 @@ def typed_constraint(options: Constrained, read: Collection[str | None]) -> Plac
     )
 
 
-def typed_tools(options: Options) -> ToolCalls | None:
-    """Return the tools that the command line names, read; None for none.
-
-    Raises:
-        UsageError: They are no list of functions, or stand beside another constraint, free text,
-            or options that mean nothing without them.
-        CdecError: The file cannot be read.
-    """
-    from cdec.cli.runs.files import require_input
-    from cdec.compilers.schemas.options import SchemaLimits
-    from cdec.data.prompts.templates import read_text_file
-    from cdec.integrations.records.tools import ToolCalls
-
-    typed, file = options.calling, options.calling.tools
-    if file is None:
-        return None
-    beside = {
-        "--after": bool(options.free.after),
-        "--between": options.free.between is not None,
-    }
-    refuse_other_constraints(options, "--tools", beside)
-    if file == "-" and "-" in options.prompts.read:
-        what = "--tools is stdin, from which the input is read as well"
-        raise UsageError(what, hint="name one of the files")
-    require_input(file)
-    most, how = SchemaLimits().max_schema_bytes, "give fewer functions, or shorter schemas"
-    calls = ToolCalls(
-        read_text_file(file, max_bytes=most, what="list of tools", hint=how),
-        choice=typed.tool_choice,
-        style=typed.tool_style,
-        parallel=typed.parallel_calls,
-    )
-    try:
-        assert calls.listed is not None
-    except UsageError as error:
-        raise UsageError(f"{file}: {error.message}", hint=error.hint) from None
-    return calls
-
-
-def refuse_other_constraints(options: Options, flag: str, others: Mapping[str, bool]) -> None:
+def refuse_other_constraints(
+    options: TakesConstraint, flag: str, others: Mapping[str, bool]
+) -> None:
     """Refuse what says beside ``flag`` what texts are held to.
 
     Args:

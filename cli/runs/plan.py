@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.options.prompts import check_batch_file
 from cdec.cli.options.record_sources import check_record_sources, record_sources
-from cdec.cli.options.shared import parse_fields, refuse_unused
+from cdec.cli.options.shared import parse_fields
+from cdec.cli.runs.calls import typed_tools
 from cdec.cli.runs.constraints import (
     artifact_for_records,
     document_fields,
@@ -18,7 +19,6 @@ from cdec.cli.runs.constraints import (
     require_grammars,
     require_members,
     typed_constraint,
-    typed_tools,
     unused_sets,
     warned_of_unused,
 )
@@ -134,7 +134,14 @@ class Plan:
             ),
             sources=record_sources(options.sources),
             typed=typed,
-            calling=typed_tools(options),
+            calling=typed_tools(
+                options,
+                options.prompts.read,
+                {
+                    "--after": bool(options.free.after),
+                    "--between": options.free.between is not None,
+                },
+            ),
         )
 
     @property
@@ -295,8 +302,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     )
     flags = (*options.one_line.flags, *options.calling.flags)
     check_record_sources(options.prompts, options.batch, flags, typed)
-    if options.calling.tools is None:
-        refuse_unused(("tool_choice", "parallel_calls"), typed, "without --tools")
+    options.calling.refuse_unused(typed)
     options.quoting.refuse_unused(typed)
     if options.quoting.span_of is not None:
         refuse_beside_spans(options)

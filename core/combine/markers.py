@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.combine.free_text import FreeText, shown
-from cdec.core.errors import UsageError
+from cdec.core.errors import UntokenizableError, UsageError
 from cdec.core.tokens.vocabulary import Vocabulary
 
 
@@ -211,6 +211,29 @@ def symbols_of(marker: str, vocabulary: Vocabulary) -> str:
         chr(256 + ids[part]) if number % 2 else as_symbols(part.encode())
         for number, part in enumerate(_parts(marker, vocabulary))
     )
+
+
+def ids_of(symbols: str, vocabulary: Vocabulary) -> list[int]:
+    """Return the tokenizer's tokens of symbols, run by run between special tokens.
+
+    Raises:
+        UsageError: The vocabulary has no tokenizer.
+        UntokenizableError: The tokenizer changes a run.
+    """
+    ids: list[int] = []
+    for special, run in re.findall("([^\x00-\xff])|([\x00-\xff]+)", symbols):
+        if special:
+            ids.append(ord(special) - 256)
+            continue
+        data = plain(run)
+        own = vocabulary.encode([data.decode("utf-8", "surrogateescape")])[0]
+        if vocabulary.decode(own) != data:
+            raise UntokenizableError(
+                "the tokenizer changes the text: its tokens spell another one",
+                hint="normalise the text as the tokenizer does, or give its token ids",
+            )
+        ids += own
+    return ids
 
 
 def require_spelt(free: FreeText, vocabulary: Vocabulary) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from cdec.core.combine.free_text import FreeText
-from cdec.core.combine.markers import as_symbols, symbols_of
+from cdec.core.combine.markers import as_symbols, ids_of, symbols_of
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class ModelThinking:
             more = self.tags.answer + self._lines(self.tags.ends[0], max)
         else:
             more = ""
-        return [*token_ids, *self._ids(more)]
+        return [*token_ids, *ids_of(symbols_of(more, self.vocabulary), self.vocabulary)]
 
     def free_text(self, then: FreeText | None) -> FreeText:
         """Return what a model writes freely that thinks, and then writes as ``then`` says.
@@ -212,19 +212,3 @@ class ModelThinking:
         if token in self.vocabulary.special_token_ids:
             return chr(256 + token)
         return as_symbols(self.vocabulary.decode((token,)))
-
-    def _ids(self, text: str) -> list[int]:
-        """Return the tokens of a text, words of special tokens as these."""
-        ids: list[int] = []
-        run = ""
-        for symbol in [*symbols_of(text, self.vocabulary), ""]:
-            if symbol and symbol <= "\xff":
-                run += symbol
-                continue
-            ids += self._encoded(run) if run else []
-            run = ""
-            ids += [ord(symbol) - 256] if symbol else []
-        return ids
-
-    def _encoded(self, run: str) -> list[int]:
-        return self.vocabulary.encode([run.encode("latin-1").decode()])[0]

@@ -220,6 +220,29 @@ def load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
         return AutoTokenizer.from_pretrained(name, **arguments)
 
 
+def chat_template_of(tokenizer: str | None) -> str:
+    """Return the source of a tokenizer's chat templates; empty where it has none.
+
+    Args:
+        tokenizer: A folder or hub name, or a file, which has none; None for the embedded one.
+
+    Raises:
+        ModelError: It cannot be loaded.
+        TrustError: It wants to run its own code.
+    """
+    from cdec.core.models.prompts import template_of
+    from cdec.core.models.shipped import ShippedTokenizer
+
+    name = named(located(EMBEDDED if tokenizer is None else tokenizer))
+    if is_shipped(name):
+        return template_of(ShippedTokenizer(Path(located(name))))
+    if Path(name).expanduser().is_file():
+        return ""
+    repository = open_repository(name, None, False, True, needs_weights=False)
+    with quiet():
+        return template_of(load_tokenizer(repository, None))
+
+
 def resolve_device(device: str) -> str:
     """Return the torch device that is meant; ``auto`` is the first GPU, or the CPU.
 

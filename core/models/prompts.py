@@ -49,6 +49,12 @@ if TYPE_CHECKING:
 _QUESTIONS = "cdec_questions"
 
 
+def template_of(tokenizer: Any) -> str:
+    """Return the source of a tokenizer's chat templates; empty where there is none."""
+    template = getattr(tokenizer, "chat_template", None) or ""
+    return "\n".join(template.values()) if isinstance(template, Mapping) else str(template)
+
+
 class PromptEncoder:
     """Encodes the prompts of one model.
 
@@ -231,8 +237,7 @@ class PromptEncoder:
     @property
     def template(self) -> str:
         """Source of the chat templates; empty where there is none."""
-        template = getattr(self._tokenizer, "chat_template", None) or ""
-        return "\n".join(template.values()) if isinstance(template, Mapping) else str(template)
+        return template_of(self._tokenizer)
 
     def _holds(self, token_ids: list[int], special: list[str]) -> bool:
         """Whether these special tokens, and no others, are among ids; unknown letters may be."""

@@ -166,7 +166,11 @@ class ScoreRecord:
 
 
 def read_scored(
-    source: Source, *, field: str = "text", **options: Unpack[TextOptions]
+    source: Source,
+    *,
+    field: str = "text",
+    calls_tools: bool = False,
+    **options: Unpack[TextOptions],
 ) -> Iterator[ScoreRecord | BadRecord]:
     """Yield the records of an input in its order, as their lines arrive.
 
@@ -177,14 +181,17 @@ def read_scored(
 
     Args:
         source: As ``read_texts``, like ``field`` and ``options``.
+        calls_tools: Whether what stands before a text is the beginning of a call, which belongs to
+            its tokens; other free text is refused.
 
     Raises:
         CdecError: As ``read_texts``.
     """
-    return _read_each(source, partial(_score_record, field=field), **options)
+    parse = partial(_score_record, field=field, calls_tools=calls_tools)
+    return _read_each(source, parse, **options)
 
 
-def _score_record(row: Row, name: str, *, field: str) -> ScoreRecord | BadRecord:
+def _score_record(row: Row, name: str, *, field: str, calls_tools: bool) -> ScoreRecord | BadRecord:
     record_id: RecordId | None = None
     try:
         if row.fields is None:
@@ -193,19 +200,21 @@ def _score_record(row: Row, name: str, *, field: str) -> ScoreRecord | BadRecord
         fields = {key: value for key, value in row.fields.items() if value is not None}
         record = RecordFields(fields, name, row.line, unit=row.unit)
         record_id = record.optional("id", record.identifier)
-        return _checked(record, record_id, field)
+        return _checked(record, record_id, field, calls_tools)
     except CdecError as error:
         bad_id = f"{row.unit} {row.line}" if record_id is None else record_id
         return BadRecord(bad_id, row.line, error)
 
 
-def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> ScoreRecord:
+def _checked(
+    record: RecordFields, record_id: RecordId | None, field: str, calls_tools: bool
+) -> ScoreRecord:
     # A field that was asked for by name is missing where it is not there, and no slip.
     known = {*_READ} | ({field} if field == "text" else set())
     record.refuse_slips(known, but={field, *_SAMPLE_FIELDS})
     if field not in record.fields and "token_ids" not in record.fields:
         raise _nothing(record, field)
-    if record.fields.get("free_tokens"):
+    if record.fields.get("free_tokens") and not (calls_tools and not _is_free(record)):
         raise record.error(
             "free_tokens",
             "says that the text stands behind free text, which is not scored with it",
@@ -227,6 +236,13 @@ def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> Sc
     if scored.prompt is not None and scored.messages is not None:
         raise record.error("messages", "stands beside 'prompt'", "give one of the two")
     return scored
+
+
+def _is_free(record: RecordFields) -> bool:
+    """Say whether a model wrote what stands before a text as it liked, thinking say."""
+    free, marker = record.fields.get("free_text", ""), record.fields.get("marker", "")
+    is_begun = str(marker).endswith(str(free))  # free text shows no special tokens
+    return not is_begun or "thinking" in record.fields or "regions" in record.fields
 
 
 def with_passed(fields: Mapping[str, Any]) -> dict[str, Any]:

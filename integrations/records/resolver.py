@@ -37,8 +37,6 @@ Bind: TypeAlias = "Callable[[ArtifactFile, Vocabulary | None], StoredConstraint]
 """Opens a verified artifact for a model's vocabulary, as ``bind_artifact`` does."""
 
 _HOW_TO_NAME_ONE = f"name the artifact with `artifact` (make one with {HOW_TO_MAKE_ONE})"
-_KEPT_TOOLS, _MAX_TOOLS = 64, 256 << 20
-"""Constraints of tools that are kept for later runs, and most bytes of one."""
 _KEPT_DOCUMENTS = 8
 """Documents whose pieces are kept, 20 bytes a byte of each, beside those of a batch."""
 _ADAPTED = 64
@@ -80,7 +78,7 @@ class ConstraintResolver:
         from cdec.core.artifacts.opened import bind_artifact
         from cdec.core.combine.restriction import Restriction
         from cdec.core.combine.thinking import Thinking
-        from cdec.core.files.cache import CacheFolder
+        from cdec.integrations.records.tools import tool_sources
 
         _require_sense(held, model, masks)
         sources = held.sources or RecordSources.of()
@@ -106,8 +104,7 @@ class ConstraintResolver:
         kept = ConstraintCache(sources.limits.count, sources.limits.size)
         self._source_options = sources.options
         self._sources = SourceCache(vocabulary, kept)
-        shared = CacheFolder("tools", most=_KEPT_TOOLS, max_bytes=_MAX_TOOLS)
-        self._tool_sources = SourceCache(vocabulary, kept, shared=shared)
+        self._tool_sources = tool_sources(vocabulary, kept)
         self._calls: Recent[HeldCalls] = Recent(sources.limits.count)
         self._sets = SetCache(vocabulary, kept, name="field 'candidates'")
         self._recent: Recent[Constraint] = Recent(sources.limits.count)
@@ -171,7 +168,8 @@ class ConstraintResolver:
         Raises:
             FieldError: An unknown name, unknown candidates, or no constraint although one is
                 required, or free text where it means nothing.
-            UsageError: An option needs a grammar, and the constraint is none.
+            UsageError: An option needs a grammar, and the constraint is none; or calls that texts
+                need not be, or not alone, where free text means nothing.
             PrefillError: No text begins as the record's begun answer.
             FitError: Texts are to fit, and no text is so short.
             CanonicalError: Texts are to be canonical, and the tokenizer has unknown parts.
@@ -242,6 +240,10 @@ class ConstraintResolver:
         if self._held.lookahead is not None:
             inner, look = _some(constraint, "lookahead"), self._held.lookahead
             constraint = self._adapted.get((asked, b""), lambda: inner.with_lookahead(look))
+        if calls is not None and calls.free is not None and not takes_free:
+            self._refuse_beside(record, "tools", "what stands before a call")
+            whole = partial(calls.whole, _some(constraint, "tools"))
+            return prompt, self._adapted.get((asked, calls), whole)
         prefill = self._held.prefill_of(record)
         if prefill is not None:
             return self._begin(prompt, constraint, prefill, asked)
@@ -303,6 +305,19 @@ class ConstraintResolver:
             free = self._thinking.free_text(free)
         if free is None:
             return None
+        self._refuse_beside(record, field, "free text")
+        return free
+
+    def _refuse_beside(self, record: PromptRecord, field: str, begins: str) -> None:
+        """Refuse what is about texts that begin with the constraint.
+
+        Args:
+            record: Its text begins otherwise.
+            field: That says so. begins: What it begins with.
+
+        Raises:
+            FieldError: Such a thing is asked for.
+        """
         asked = {
             "prefill": self._held.prefill_of(record) is not None,
             "heal": self._held.heal,
@@ -312,12 +327,11 @@ class ConstraintResolver:
         beside = next((name for name, is_asked in asked.items() if is_asked), None)
         if beside is not None:
             raise FieldError(
-                f"the record's text begins with free text (`{field}`), and `{beside}` is about one "
+                f"the record's text begins with {begins} (`{field}`), and `{beside}` is about one "
                 "that begins with the constraint",
                 hint="leave one of the two out",
                 field=field,
             )
-        return free
 
     def calls_of(self, record: PromptRecord) -> HeldCalls | None:
         """Return what holds a record's text to calls of tools; None where nothing does.

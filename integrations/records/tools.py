@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,9 +14,11 @@ from cdec.core.sample import FINISH_COMPLETE
 from cdec.integrations.records.wire import HARMONY, PYTHONIC, QWEN, Wire
 
 if TYPE_CHECKING:
+    from cdec.compilers.cache import ConstraintCache, SourceCache
     from cdec.core.combine.free_text import FreeText
     from cdec.core.combine.rewritten import Writing
     from cdec.core.constraint import Constraint
+    from cdec.core.errors import Notice
     from cdec.core.models.language_model import LanguageModel
     from cdec.core.sample import Sample
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -139,7 +141,11 @@ class ToolCalls:
         return found
 
     def of(self, model: LanguageModel) -> HeldCalls:
-        """Return what a model's texts are held to.
+        """Return what a model's texts are held to; raises as ``written_for``."""
+        return self.written_for(model.chat_template, model.vocabulary)
+
+    def written_for(self, template: str, vocabulary: Vocabulary) -> HeldCalls:
+        """Return what texts are held to of a model with this chat template and vocabulary.
 
         Raises:
             UsageError: No such style, or the model does not tell; texts may call, and nothing
@@ -149,22 +155,21 @@ class ToolCalls:
         from cdec.compilers.schemas.tools import CallForm, schema_of_tools
         from cdec.core.combine.markers import plain, symbols_of
 
-        name, style = style_of(self.style, model.chat_template, model.vocabulary)
+        name, style = style_of(self.style, template, vocabulary)
         is_list = style.is_list or (name == "json" and self.parallel)
         only = None if self.choice in (AUTO, REQUIRED) else self.choice
         most = None if self.parallel else 1
         form = CallForm(key=style.key, is_list=is_list, most=most, only=only)
-        free = self._free_text(name, style, model.vocabulary)
+        free = self._free_text(name, style, vocabulary)
         begin, end = (
-            plain(symbols_of(tag or "", model.vocabulary)).decode()
-            for tag in (style.begin, style.end)
+            plain(symbols_of(tag or "", vocabulary)).decode() for tag in (style.begin, style.end)
         )
         schema = schema_of_tools(self.definitions, form=form)
         writing = None
         if style.wire is not None:
             may_be_called = [t for t in self.listed if only in (None, t.get("function", t)["name"])]
-            writing = style.wire.of(may_be_called, model.vocabulary)
-        channels = model.vocabulary if style.has_channels else None
+            writing = style.wire.of(may_be_called, vocabulary)
+        channels = vocabulary if style.has_channels else None
         return HeldCalls(schema, free, style.key, begin, end, writing, channels)
 
     def _free_text(self, name: str, style: ToolStyle, vocabulary: Vocabulary) -> FreeText | None:
@@ -188,6 +193,40 @@ class ToolCalls:
         return FreeText((begin,), budget=budget, closing=end, optional=not is_owed)
 
 
+def tool_sources(vocabulary: Vocabulary, kept: ConstraintCache | None = None) -> SourceCache:
+    """Return what compiles schemas of calls; they are kept in the user's cache for later runs."""
+    from cdec.compilers.cache import SourceCache
+    from cdec.core.files.cache import CacheFolder
+
+    shared = CacheFolder("tools", most=_KEPT_TOOLS, max_bytes=_MAX_TOOLS)
+    return SourceCache(vocabulary, kept, shared=shared)
+
+
+def compiled_calls(
+    calls: ToolCalls, template: str, vocabulary: Vocabulary
+) -> tuple[Constraint, list[Notice]]:
+    """Return the constraint of texts that are nothing but a call, and what there is to warn of.
+
+    Args:
+        calls: The tools.
+        template: Source of the chat templates of the model that calls them.
+        vocabulary: Of the model.
+
+    Raises:
+        UsageError: As ``ToolCalls.written_for`` and ``HeldCalls.whole``.
+        CdecError: The tools cannot be compiled.
+    """
+    from cdec.integrations.records.sources import RecordSources
+
+    held = calls.written_for(template, vocabulary)
+    schemas: Any = RecordSources.of().options["schema"]
+    with tool_sources(vocabulary) as sources:
+        written = held.written(sources.of(held.schema, replace(schemas, name="the tools")))
+        return held.whole(written), sources.take_notices()
+
+
+_KEPT_TOOLS, _MAX_TOOLS = 64, 256 << 20
+"""Constraints of tools that are kept for later runs, and most bytes of one."""
 _HOW = 'give [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
 
 
@@ -217,6 +256,34 @@ class HeldCalls:
         from cdec.core.combine.rewritten import RewrittenConstraint
 
         return constraint if self.writing is None else RewrittenConstraint(constraint, self.writing)
+
+    def whole(self, constraint: Constraint) -> Constraint:
+        """Return the constraint of texts that are nothing but a call, of that of calls.
+
+        Args:
+            constraint: Of calls in this format, and of what else is asked of them.
+
+        Raises:
+            UsageError: Texts need not call, or have more around calls.
+        """
+        from cdec.core.combine.framed import FramedConstraint
+
+        free = self.free
+        if free is None:
+            return constraint
+        if free.between is not None:
+            raise UsageError(
+                "several calls of this style stand in the midst of free text, and only draws have "
+                "any",
+                hint="ask for one call, or give a `tool_style` that has several in a list",
+            )
+        if free.budget is None:
+            raise UsageError(
+                "texts that may call or not are free text, and only draws have any",
+                hint="give `tool_choice` required, or the name of a function",
+            )
+        (begin,) = free.after
+        return FramedConstraint(constraint, begin, free.closing)
 
     def calls(self, sample: Sample) -> list[dict[str, Any]]:
         """Return the calls of a text that are whole, each with ``name`` and ``arguments``."""

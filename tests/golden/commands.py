@@ -7,7 +7,7 @@ from pathlib import Path
 
 from case import Case, Step, Words, jsonl, words
 from fixtures import CITIES, MEMBERS
-from samples import ASKED, METHODS
+from samples import ASKED, METHODS, TOOLS
 
 COMMANDS = (
     *("compile-set", "compile-grammar", "sample", "run", "check", "retokenize", "score", "mass"),
@@ -332,6 +332,16 @@ def measure_cases() -> list[Case]:
         words("mass -a cities.arrow --candidates 8 --tree t.arrow", ("--prompt", "A city:"))
     )
     found.append(Case("mass-tree", "mass", (tree, tree), files))
+    called = {"p.jsonl": ASKED, "tools.json": json.dumps(TOOLS).encode()}
+    asked = "--tools tools.json --tool-style hermes"
+    steps = (
+        Step(words("sample --method masked -o calls.jsonl -i p.jsonl --tool-choice now", asked)),
+        Step(words("score -i calls.jsonl --prompts p.jsonl", asked)),
+        Step(words("check -i calls.jsonl --field text", asked)),
+        Step(words("mass --candidates 8 -i p.jsonl", asked)),
+        Step(words("mass -i p.jsonl --tool-choice auto", asked)),
+    )
+    found.append(Case("calls-measured", "mass", steps, called, needs_compiler=True))
     for command, lines in (("score", SCORES), ("retokenize", RETOKENIZES)):
         found += [
             Case(f"{command}-{name}", command, (Step(words(command, line)),), files)
