@@ -62,7 +62,7 @@ def execute(options: Options, run: Run) -> int:
     elif options.csv:
         run.console.data(_as_csv(found))
     else:
-        _print(found, run)
+        print_evaluation(found, run)
     return 0
 
 
@@ -77,7 +77,7 @@ _COUNTS = {
 }
 
 
-def _print(found: Evaluation, run: Run) -> None:
+def print_evaluation(found: Evaluation, run: Run) -> None:
     """Print a table of the metrics, and one of the differences."""
     systems = found.systems
     if not systems:

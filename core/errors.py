@@ -202,7 +202,7 @@ class RewardError(CdecError, code="E_REWARD", exit_status=65):
 
 
 class ConfigError(CdecError, code="E_CONFIG", exit_status=78):
-    """``cdec.toml`` holds an unknown key or a value of the wrong type."""
+    """``cdec.toml`` or a recipe holds an unknown key or a value of the wrong type."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Finds the files that ship with the package: models, entity lists, prompts, grammars."""
+"""Finds the files that ship with the package: models, entity lists, prompts, grammars, recipes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from cdec.core.errors import InputMissingError
 
 EMBEDDED = Path(__file__).parent / "embedded"
 GRAMMARS = Path(__file__).parent / "grammars"
+RECIPES = Path(__file__).parent / "recipes"
 
 
 def embedded_model_path(name: str = "target") -> Path:
@@ -68,6 +69,23 @@ def grammar_path(name: str) -> Path:
 def grammar_names() -> list[str]:
     """Return the names of the grammars that ship with the package, sorted."""
     return sorted(path.stem for path in _grammars())
+
+
+def recipe_names() -> list[str]:
+    """Return the names of the recipes that ship with the package, sorted."""
+    return sorted(path.stem for path in RECIPES.glob("*.toml"))
+
+
+def recipe_path(name: str) -> Path:
+    """Return the file of a shipped recipe.
+
+    Args:
+        name: One of ``recipe_names``, such as "disc".
+
+    Raises:
+        InputMissingError: The package has no such recipe.
+    """
+    return _shipped(RECIPES / f"{name}.toml", f"recipe {name!r}")
 
 
 def _grammars() -> list[Path]:

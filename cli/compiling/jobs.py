@@ -163,7 +163,7 @@ def compile_one(job: Job, more: Callable[[Any], None] | None = None) -> int:
         run.console.note(f"{output} is up to date")
         if options.json:
             print_json(run.console, job.command.recorded(file) | {"up_to_date": True})
-        else:
+        elif not options.quiet:
             _tell_next(job)
         return 0
     with keeping(run, output):

@@ -43,7 +43,7 @@ EXIT_STATUSES: dict[int, str] = {
     73: "An output exists: `--force` replaces it, `--resume` goes on with it.",
     74: "Reading or writing failed.",
     75: "A limit was passed, memory is used up, or another process writes the same output.",
-    78: "`cdec.toml` is wrong.",
+    78: "`cdec.toml`, or a recipe, is wrong.",
     130: "Interrupted (Ctrl-C); what is written is whole.",
     141: "Whoever read the output went away (`| head`).",
     143: "Terminated; what is written is whole.",

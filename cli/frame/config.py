@@ -56,20 +56,10 @@ class Config:
             ConfigError: It cannot be read or is not TOML.
         """
         try:
-            data = _read(path)
+            values, data = read_toml(path)
         except FileNotFoundError:
             return cls({}, path)
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error.strerror}", path=str(path)) from error
-        if len(data) > _MAX_BYTES:
-            raise ConfigError(f"{path} is larger than {_MAX_BYTES} bytes", path=str(path))
-        try:
-            digest = hashlib.sha256(data).hexdigest()
-            return cls(tomllib.loads(data.decode("utf-8-sig")), path, digest)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ConfigError(
-                f"{path} is not TOML: {error}", hint="write `name = value` lines", path=str(path)
-            ) from error
+        return cls(values, path, hashlib.sha256(data).hexdigest())
 
     def values(
         self, command: str, options_class: type[CommonOptions], *, skip: Iterable[str] = ()
@@ -90,7 +80,7 @@ class Config:
         kept |= {o.name for o in own.values() if o.one_of in given}
         found: dict[str, Any] = {}
         for key, value in self._applicable(command, own).items():
-            found[own[key].name] = _checked(key, value, own[key].type, self.path)
+            found[own[key].name] = checked_value(key, value, own[key].type, self.path)
         return {name: value for name, value in found.items() if name not in kept}
 
     def _applicable(self, command: str, own: Mapping[str, Option]) -> dict[str, Any]:
@@ -104,7 +94,7 @@ class Config:
         tables = {k: v for k, v in self.values_by_key.items() if isinstance(v, dict)}
         for name, table in tables.items():
             if name not in COMMANDS:
-                raise self._unknown(name, {*everyone, *COMMANDS})
+                raise unknown_key(self.path, name, {*everyone, *COMMANDS})
             alone = {key: [option] for key, option in every_command[name].items()}
             for key in table:
                 self._check_key(key, alone)
@@ -120,24 +110,51 @@ class Config:
         """Return a key as options spell it; ``known`` are the options that it would set."""
         normal = key.replace("_", "-")
         if normal not in known:
-            raise self._unknown(key, known)
+            raise unknown_key(self.path, key, known)
         if any(option.typed_only for option in known[normal]):
-            raise ConfigError(
-                f"{self.path}: {key!r} writes a file or runs code, and may stand on the command "
-                "line only",
-                hint=f"remove it here and type --{normal} where it is wanted",
-                key=key,
-            )
+            raise typed_only(self.path, key)
         return normal
 
-    def _unknown(self, key: str, known: Iterable[str]) -> ConfigError:
-        from difflib import get_close_matches
 
-        close = get_close_matches(key.replace("_", "-"), sorted(known), n=1)
-        meant = (
-            f"did you mean {close[0]!r}?" if close else "see `cdec COMMAND --help` for the names"
-        )
-        return ConfigError(f"{self.path}: unknown key {key!r}", hint=meant, key=key)
+def unknown_key(path: Path, key: str, known: Iterable[str]) -> ConfigError:
+    """Return the error of a key that a file of options must not have, among those it may have."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(key.replace("_", "-"), sorted(known), n=1)
+    meant = f"did you mean {close[0]!r}?" if close else "see `cdec COMMAND --help` for the names"
+    return ConfigError(f"{path}: unknown key {key!r}", hint=meant, key=key)
+
+
+def typed_only(path: Path, key: str) -> ConfigError:
+    """Return the error of a key that no file may give, as it writes a file or runs code."""
+    return ConfigError(
+        f"{path}: {key!r} writes a file or runs code, and may stand on the command line only",
+        hint=f"remove it here and type --{key.replace('_', '-')} where it is wanted",
+        key=key,
+    )
+
+
+def read_toml(path: Path) -> tuple[dict[str, Any], bytes]:
+    """Return what a TOML file says, and its bytes.
+
+    Raises:
+        FileNotFoundError: It is not there.
+        ConfigError: It cannot be read, is too large or is not TOML.
+    """
+    try:
+        data = _read(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", path=str(path)) from error
+    if len(data) > _MAX_BYTES:
+        raise ConfigError(f"{path} is larger than {_MAX_BYTES} bytes", path=str(path))
+    try:
+        return tomllib.loads(data.decode("utf-8-sig")), data
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(
+            f"{path} is not TOML: {error}", hint="write `name = value` lines", path=str(path)
+        ) from error
 
 
 def _read(path: Path) -> bytes:
@@ -232,8 +249,12 @@ def option_fields(options_class: type[CommonOptions]) -> dict[str, Option]:
     return {key_of(p): p for p in found if p.has_key or not p.positional}
 
 
-def _checked(key: str, value: Any, expected: Any, path: Path) -> Any:
-    """Return ``value`` as the option's type, or raise ConfigError."""
+def checked_value(key: str, value: Any, expected: Any, path: Path) -> Any:
+    """Return the value of a key as the type of its option, ``expected``.
+
+    Raises:
+        ConfigError: It is of another type.
+    """
     matched, converted = _match(value, expected)
     if matched:
         return converted

@@ -160,6 +160,7 @@ class CommonOptions:
 
 
 OptionsT = TypeVar("OptionsT", bound=CommonOptions)
+GroupT = TypeVar("GroupT")
 
 
 def parameters_of(options_class: Any) -> Mapping[str, Option]:
@@ -172,8 +173,8 @@ def key_of(option: Option) -> str:
     return flag_of(option.name).removeprefix("--")
 
 
-def options_from(options_class: type[OptionsT], values: Mapping[str, Any]) -> OptionsT:
-    """Return a command's options, with what fields hold together put there.
+def options_from(options_class: type[GroupT], values: Mapping[str, Any]) -> GroupT:
+    """Return the options of a command, or of a group, with what fields hold together put there.
 
     Args:
         options_class: The dataclass.
@@ -193,7 +194,7 @@ def options_from(options_class: type[OptionsT], values: Mapping[str, Any]) -> Op
         place[name] = values[name]
     required = {name for name, each in known.items() if each.default is MISSING}
     options = options_class(**{name: nested.pop(name) for name in required})
-    filled: OptionsT = _replaced(options, nested)
+    filled: GroupT = _replaced(options, nested)
     return filled
 
 

@@ -49,7 +49,9 @@ COMMANDS: dict[str, Command] = {
     "sample": Command(
         "cdec.cli.sample", "Draw samples that satisfy a constraint, as JSON lines.", _DRAW
     ),
-    "run": Command("cdec.cli.run", "Short for cdec sample -a ARTIFACT.", _DRAW),
+    "run": Command(
+        "cdec.cli.run", "Run the experiment of a recipe, or sample with an artifact.", _DRAW
+    ),
     "check": Command(
         "cdec.cli.check",
         "Say which texts an artifact accepts, and where not.",

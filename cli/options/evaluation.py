@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from cdec.cli.frame.declaration import limits, option
@@ -12,6 +13,15 @@ from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 
 _REFERENCES = "References"
 _METRICS = "Metrics"
+
+hook_option = partial(
+    option,
+    None,
+    "A metric of your own: function(texts, records) returns a number a text; it runs code.",
+    _METRICS,
+    metavar="MODULE:FUNCTION",
+    typed_only=True,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +57,7 @@ class EvaluationOptions:
         common=True,
     )
     at: str = option("1,5,10", "Where rankings are cut.", _METRICS, metavar="K,K,...", common=True)
-    hook: str | None = option(
-        None,
-        "A metric of your own: function(texts, records) returns a number a text; it runs code.",
-        _METRICS,
-        metavar="MODULE:FUNCTION",
-        typed_only=True,
-    )
+    hook: str | None = hook_option()
     weights: bool = option(
         True, "Count draws with their weights; without, all count equally.", _METRICS
     )

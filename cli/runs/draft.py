@@ -88,6 +88,11 @@ class Draft:
         """The typed option by which tokens are guessed from counts; None where none are guessed."""
         return "--draft counts" if self.name == COUNTS else None
 
+    @property
+    def key(self) -> str:
+        """What is equal where runs have the same draft, loaded in the same way."""
+        return repr(("draft", self.name, self.model, self.load_keywords()))
+
     def load_early(self) -> LanguageModel | None:
         """Load a draft model before the model, which is larger, if its device is known.
 

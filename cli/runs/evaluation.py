@@ -35,7 +35,7 @@ def evaluated(sources: Sequence[Source], options: EvaluationOptions, run: Run) -
     """
     from cdec.data.metrics.evaluation import evaluate
 
-    settings = _settings(options)
+    settings = evaluation_settings(options)
     with run.console.stage("reading samples") as progress:
         found = evaluate(
             sources,
@@ -48,7 +48,7 @@ def evaluated(sources: Sequence[Source], options: EvaluationOptions, run: Run) -
     return found
 
 
-def _settings(options: EvaluationOptions) -> EvaluationSettings:
+def evaluation_settings(options: EvaluationOptions) -> EvaluationSettings:
     """Return the settings of the evaluation that was asked for.
 
     Raises:

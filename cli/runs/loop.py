@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -128,8 +129,11 @@ class Loop:
         is_traced = False
         JUDGE.take_notices()
         run.clock.begin()
-        run.summary = lambda: self._summary(run.clock)
-        with run.console.stage(self.phase, self.total, "records", self._note) as tell:
+        # The model may have worked for other runs.
+        before = self._used()
+        run.summary = lambda: self._summary(run.clock, before)
+        note = partial(self._note, before)
+        with run.console.stage(self.phase, self.total, "records", note) as tell:
             for done in work_off(batches, self.work, self.records, strict=self.strict):
                 records = done.records
                 if done.error is not None:
@@ -167,22 +171,23 @@ class Loop:
                 limit=f"max_bad {self.max_bad}",
             )
 
-    def _summary(self, clock: RunClock) -> str:
+    def _summary(self, clock: RunClock, before: tuple[int, int]) -> str:
         """Return what was done so far, as a line."""
         seconds = clock.seconds(self.phase)
         spent = Spent(sum(seconds.values()), seconds)
         if self.model is not None:
-            used = self.model.total_usage
-            spent = replace(spent, calls=used.calls, tokens=used.tokens)
+            calls, tokens = self._used()
+            spent = replace(spent, calls=calls - before[0], tokens=tokens - before[1])
         return self.tally.json_line(spent) if self.json else self.tally.line(spent)
 
-    def _calls(self) -> int | None:
-        """Return the calls of the model so far."""
-        return None if self.model is None else self.model.total_usage.calls
+    def _used(self) -> tuple[int, int]:
+        """Return the calls and tokens of the model so far, whoever made it work."""
+        used = None if self.model is None else self.model.total_usage
+        return (0, 0) if used is None else (used.calls, used.tokens)
 
-    def _note(self) -> str:
+    def _note(self, before: tuple[int, int]) -> str:
         """Return what progress says besides of the work."""
-        calls = self._calls()
+        calls = self._used()[0] - before[0]
         said = self.under_way.said if self.under_way is not None else ""
         pieces = [said, plural(calls, "model calls") if calls else ""]
         return DIVIDER.join(piece for piece in pieces if piece)

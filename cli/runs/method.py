@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.frame.config import FILE_NAME
 from cdec.cli.frame.declaration import NumberOrWord, flag_of
 from cdec.cli.options.methods import MEASURE, named_method
 from cdec.cli.options.shared import parse_size
@@ -168,18 +169,23 @@ _SAFE = ("coverage", "classifier", "regex")
 """Rewards that run no code of whoever names them."""
 
 
-def refuse_code(given: Mapping[str, Any], typed: frozenset[str]) -> None:
+def refuse_code(given: Mapping[str, Any], typed: frozenset[str], file: object = FILE_NAME) -> None:
     """Refuse a reward that runs code unless it stood on the command line.
 
+    Args:
+        given: Options of methods.
+        typed: Options that stood on the command line.
+        file: That gives the others.
+
     Raises:
-        ConfigError: ``cdec.toml`` names one.
+        ConfigError: The file names one.
     """
     spec = given.get("reward")
     if spec is None or "reward" in typed or spec.partition(":")[0] in _SAFE:
         return
     if ":" in spec:
         raise ConfigError(
-            f"cdec.toml: the reward {spec!r} runs code and may stand on the command line only",
+            f"{file}: the reward {spec!r} runs code and may stand on the command line only",
             hint=f"remove it there and type --reward {spec} where it is wanted",
             key="reward",
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdec.cli.options.shared import require_utf8
 from cdec.cli.runs.tokenizer import named_by, named_model
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from cdec.core.models.warping import Warping
     from cdec.core.run_clock import RunClock
 
+ModelT = TypeVar("ModelT")
 _NEARLY_GREEDY = (
     "give a small one such as 0.01, which leaves nearly all mass to the most probable tokens"
 )
@@ -37,6 +39,29 @@ def open_model(options: ModelOptions) -> LanguageModel:
         raise UsageError("--chat and --raw were both given", hint="give one of them")
     with uncollected(), named_by("--model", options.model):
         return load_model(named_model(options.model), **load_keywords(options))
+
+
+def model_key(options: ModelOptions) -> str:
+    """Return what is equal where options name the same model, loaded in the same way."""
+    return repr((named_model(options.model), sorted(load_keywords(options).items())))
+
+
+class KeptModels:
+    """Models of the runs of one process: one that asks for what was loaded before gets the same."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Any] = {}
+
+    def get(self, key: str, load: Callable[[], ModelT]) -> ModelT:
+        """Return what ``key`` stands for, loaded at the first call."""
+        if key not in self._found:
+            self._found[key] = load()
+        found: ModelT = self._found[key]
+        return found
+
+    def clear(self) -> None:
+        """Let go of all."""
+        self._found.clear()
 
 
 def open_timed(options: ModelOptions, clock: RunClock) -> LanguageModel:

@@ -19,6 +19,7 @@ from cdec.cli.runs.artifacts import bind_for
 from cdec.cli.runs.draft import nothing_guessed
 from cdec.cli.runs.loop import Loop, UnderWay, arriving, headed_error, named_error
 from cdec.cli.runs.method import build_reward
+from cdec.cli.runs.models import KeptModels, model_key
 from cdec.cli.runs.output import inputs, tracing
 from cdec.cli.runs.plan import Plan
 from cdec.cli.runs.tally import BY_DRAWING, BY_LEARNING, BY_TRYING, Tally
@@ -45,11 +46,12 @@ if TYPE_CHECKING:
     from cdec.samplers.streaming import GrowingTexts
 
 
-def sample(options: Options, run: Run) -> int:
+def sample(options: Options, run: Run, kept: KeptModels | None = None) -> int:
     """Carry out one run; returns the exit status.
 
     What can be refused is refused in the order of its cost: the command line, the input, the
-    output, then the models; an existing output is emptied only when all else is open.
+    output, then the models; an existing output is emptied only when all else is open. ``kept``
+    holds the models of the runs around it, among them perhaps its own.
     """
     run.kept = lambda: NOTHING
     plan = Plan.of(options, run.typed)
@@ -59,7 +61,7 @@ def sample(options: Options, run: Run) -> int:
     status = finished_status(plan, files, decided(plan, files), run)
     if status is not None:
         return status
-    sampler = _opened_sampler(plan, files, run)
+    sampler = _opened_sampler(plan, files, run, kept or KeptModels())
     with (
         sampler,
         _opened_output(plan, files, sampler.model) as writer,
@@ -141,15 +143,15 @@ def _kept(options: Options, run: Run, count: str) -> str:
     return in_file(count, place, run.words, from_pipe="-" in inputs(options))
 
 
-def _opened_sampler(plan: Plan, files: Files, run: Run) -> RecordSampler:
+def _opened_sampler(plan: Plan, files: Files, run: Run, kept: KeptModels) -> RecordSampler:
     """Load reward, draft and model, the smaller before the larger, and open the constraints."""
     options, method, console = plan.options, plan.method, run.console
     reward = build_reward(
         method, device=options.loading.device, has_fields=not options.prompts.has_texts
     )
     with console.stage(loading(options.loading.model)):
-        draft = plan.draft.load_early()
-        model = models.open_model(options.loading)
+        draft = kept.get(plan.draft.key, plan.draft.load_early)
+        model = kept.get(model_key(options.loading), lambda: models.open_model(options.loading))
     opened = plan.draft.opened(model, draft, console)
     opened |= {"reward": reward, "counts": plan.counts, "tree": plan.tree}
     own = {name: value for name, value in opened.items() if method.uses(name)}

@@ -41,6 +41,7 @@ from cdec.data.metrics.resampling import (
     resampled,
 )
 from cdec.data.near import near_hint
+from cdec.data.rows.formats import without_compression
 
 DEFAULT_KS = (1, 5, 10)
 _INFINITE = 1e300
@@ -366,7 +367,7 @@ class Reading:
 
 def _name(systems: Sequence[System]) -> None:
     """Give systems names that differ: as short as can be."""
-    stems = [Path(system.file).name.split(".")[0] for system in systems]
+    stems = [_stem(Path(system.file).name) for system in systems]
     for ways in (
         stems,
         [f"{stem}:{system.method}" for stem, system in zip(stems, systems, strict=True)],
@@ -377,6 +378,11 @@ def _name(systems: Sequence[System]) -> None:
             for system, name in zip(systems, ways, strict=True):
                 system.name = name
             return
+
+
+def _stem(name: str) -> str:
+    """Return a file's name without the endings of its form and of a compression."""
+    return Path(name[: len(without_compression(name))]).stem
 
 
 def _notices(systems: Sequence[System], laws: Mapping[RecordId, Target]) -> list[Notice]:
