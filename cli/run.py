@@ -45,16 +45,14 @@ class Options(SampleOptions):
 def execute(options: Options, run: Run) -> int:
     """Run the experiment of a recipe, or sample with an artifact.
 
-    With an artifact: short for cdec sample -a ARTIFACT. A recipe is a TOML file: artifacts,
-    prompts, methods with options that may be lists, an evaluation. Every combination is drawn as
-    by `cdec sample` into the folder of -o, unless it is there, and evaluated as by `cdec eval`.
-    What is typed wins over the recipe. Shipped recipes: asap, cdsl, disc, domino, mentored.
+    A recipe is a TOML file: artifacts, prompts, methods with options that may be lists, an
+    evaluation. Every combination is drawn as by `cdec sample` into the folder of -o, unless it is
+    there, then evaluated; typed options win. Shipped recipes: asap, cdsl, disc, domino, mentored.
 
     \b
     Examples:
       cdec run titles.arrow -i prompts.jsonl -o samples.jsonl
-      cdec run experiment.toml -o results && cdec report results/evaluation.json
-      cdec run disc --dry-run
+      cdec run disc -o results && cdec report results/evaluation.json
     """
     recipe = _recipe(options)
     if recipe is None:
