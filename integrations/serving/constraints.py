@@ -11,6 +11,7 @@ from cdec.compilers.cache import ConstraintCache, SourceCache
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import GrammarOptions, regex_options
 from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
+from cdec.compilers.schemas.references import references_of
 from cdec.compilers.sets.cache import SetCache
 from cdec.core.artifacts.opened import bind_artifact, read_artifact
 from cdec.core.child.process import needing_system
@@ -175,10 +176,14 @@ def _source_options(settings: ServingSettings) -> dict[str, SourceOptions[Any]]:
         "compile_megabytes": limits.compile_megabytes,
     }
     grammars = GrammarLimits(**bounds)
+    references = references_of([settings.refs, *settings.ref_dirs])
     return {
         "grammar": GrammarOptions(limits=grammars, precompute=0, name="the request's grammar"),
         "regex": regex_options(limits=grammars, precompute=0, name="the request's regex"),
         "schema": SchemaOptions(
-            limits=SchemaLimits(**bounds), name="the request's schema", **settings.schema
+            limits=SchemaLimits(**bounds),
+            name="the request's schema",
+            references=references,
+            **settings.schema,
         ),
     }

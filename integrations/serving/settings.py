@@ -75,6 +75,10 @@ class ServingSettings:
         limits: Of each request.
         schema: How schemas of requests are compiled: fields of ``SchemaOptions`` by name, but for
             those that are no choice of an operator's.
+        refs: Path of a document by the URL by which schemas of requests refer to it.
+        ref_dirs: Folders of such documents, found by ``$id`` and by file name.
+        reasoning: Whether a served model that reasons does so freely, if its engine tells.
+        reasoning_end: The text that ends reasoning; None where the engine's parser tells it.
     """
 
     artifacts: Mapping[str, Path] = field(default_factory=dict)
@@ -83,6 +87,10 @@ class ServingSettings:
     limits: ServingLimits = field(default_factory=ServingLimits)
     schema: Mapping[str, Any] = field(default_factory=dict)
     sets: Mapping[str, Path] = field(default_factory=dict)
+    refs: Mapping[str, Path] = field(default_factory=dict)
+    ref_dirs: tuple[Path, ...] = ()
+    reasoning: bool = True
+    reasoning_end: str | None = None
 
     @classmethod
     def of_requests(
@@ -131,9 +139,10 @@ class ServingSettings:
     @classmethod
     def from_file(cls, path: str | Path) -> ServingSettings:
         """Read a TOML file: ``allow``, ``tokenizer``, limits, what ``SchemaOptions`` declares
-        (``whitespace``, ``property_order``, ...), and the tables ``artifacts`` and ``sets``.
+        (``whitespace``, ``property_order``, ...), ``ref_dirs``, ``reasoning``, ``reasoning_end``,
+        and the tables ``artifacts``, ``sets`` and ``refs``.
 
-        Paths of artifacts are relative to the file's folder.
+        Paths are relative to the file's folder.
 
         Raises:
             ConfigError, InputMissingError: As ``from_environment``.
@@ -156,22 +165,23 @@ class ServingSettings:
     def _of(cls, values: dict[str, Any], path: Path) -> ServingSettings:
         named = {declared.name for declared in fields(ServingLimits)}
         limits = {name: values.pop(name) for name in named & values.keys()}
-        tables = {name: values.pop(name, {}) for name in ("artifacts", "sets")}
+        tables = {name: values.pop(name, {}) for name in ("artifacts", "sets", "refs")}
         allow = values.pop("allow", [])
-        tokenizer = values.pop("tokenizer", None)
+        of = _Reader(values, path)
+        tokenizer = of.text("tokenizer")
+        more: dict[str, Any] = {"ref_dirs": of.folders("ref_dirs")}
+        more |= {"reasoning": of.flag("reasoning"), "reasoning_end": of.text("reasoning_end")}
         choices = _schema_choices()
         schema = {name: values.pop(name) for name in choices.keys() & values.keys()}
         _require_choices(schema, choices, path)
         if values:
-            known = ", ".join(sorted({*named, *choices, *tables, "allow", "tokenizer"}))
+            known = ", ".join(sorted({*named, *choices, *tables, *more, "allow", "tokenizer"}))
             raise ConfigError(f"{path}: unknown {sorted(values)}", hint=f"known are {known}")
         paths = {name: _paths(name, table, path) for name, table in tables.items()}
         if not isinstance(allow, list) or not set(map(str, allow)) <= set(SOURCES):
             raise ConfigError(
                 f"{path}: `allow` is {allow!r}", hint=f"list some of {', '.join(SOURCES)}"
             )
-        if tokenizer is not None and not isinstance(tokenizer, str):
-            raise ConfigError(f"{path}: `tokenizer` is {tokenizer!r}", hint="put it in quotes")
         if allow and tokenizer is None:
             raise ConfigError(
                 f"{path}: requests may bring {', '.join(allow)}, and no `tokenizer` is named",
@@ -183,7 +193,40 @@ class ServingSettings:
             tokenizer=tokenizer,
             limits=ServingLimits(**limits),
             schema=schema,
+            **more,
         )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads single values of a file of settings, and takes them out.
+
+    All raise a ConfigError where a value is of another type.
+    """
+
+    values: dict[str, Any]
+    path: Path
+
+    def text(self, name: str) -> str | None:
+        found = self.values.pop(name, None)
+        if found is None or (isinstance(found, str) and found):
+            return found
+        raise self._refused(name, found, "put it in quotes")
+
+    def flag(self, name: str) -> bool:
+        found = self.values.pop(name, True)
+        if isinstance(found, bool):
+            return found
+        raise self._refused(name, found, "write true or false")
+
+    def folders(self, name: str) -> tuple[Path, ...]:
+        found = self.values.pop(name, [])
+        if isinstance(found, list) and all(isinstance(each, str) for each in found):
+            return tuple(self.path.parent / each for each in found)
+        raise self._refused(name, found, 'write a list such as ["schemas"]')
+
+    def _refused(self, name: str, found: object, hint: str) -> ConfigError:
+        return ConfigError(f"{self.path}: `{name}` is {found!r}", hint=hint)
 
 
 def _paths(name: str, table: object, path: Path) -> dict[str, Path]:
@@ -232,7 +275,7 @@ FIELD = "cdec"
 """The argument of a request that holds it."""
 _TEXTS = tuple(name for name in SOURCES if name != "candidates")
 _FREE = ("after", "between", "budget", "regions")
-_FIELDS = ("artifact", "candidates", "deny", "fit", *_TEXTS, *_FREE)
+_FIELDS = ("artifact", "candidates", "deny", "fit", "reasoning", *_TEXTS, *_FREE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +290,8 @@ class ConstraintRequest:
         source: ``grammar``, ``regex`` or ``schema``, if the request brings one. text: It.
         free: What the model writes freely before the constraint, or around it.
         fit: Tokens within which every text ends, its end event not counted.
+        reasoning: Whether a model that reasons does so freely before, where the server knows of it;
+            the constraint is the same.
     """
 
     artifact: str | None = None
@@ -257,6 +302,7 @@ class ConstraintRequest:
     text: str = ""
     free: FreeText | None = None
     fit: int | None = None
+    reasoning: bool = field(default=True, compare=False)
 
     @classmethod
     def of(cls, value: object, settings: ServingSettings) -> ConstraintRequest:
@@ -264,9 +310,9 @@ class ConstraintRequest:
 
         Args:
             value: An object with some of ``artifact``, ``candidates``, ``deny``, ``fit``,
-                ``grammar``, ``regex`` and ``schema``, and of ``after``, ``between``, ``budget`` and
-                ``regions`` as records have them, ``candidates`` by the names of sets too; or the
-                JSON text of one, for doors that let only texts in.
+                ``grammar``, ``regex``, ``schema`` and ``reasoning``, and of ``after``, ``between``,
+                ``budget`` and ``regions`` as records have them, ``candidates`` by the names of sets
+                too; or the JSON text of one, for doors that let only texts in.
             settings: What is registered and allowed.
 
         Raises:
@@ -285,6 +331,7 @@ class ConstraintRequest:
             **_source(found),
             free=_free(found),
             fit=_fit(found),
+            reasoning=_reasoning(found),
         )
         asked._require_one()
         brought = asked.source or ("candidates" if asked.artifact is None else None)
@@ -412,6 +459,13 @@ def _fit(found: dict[str, Any]) -> int | None:
             "leave one of them out",
         )
     return most
+
+
+def _reasoning(found: dict[str, Any]) -> bool:
+    asked = found.get("reasoning", True)
+    if not isinstance(asked, bool):
+        raise _refused("has neither true nor false in 'reasoning'", "leave it out, or give false")
+    return asked
 
 
 def _source(found: dict[str, Any]) -> dict[str, str]:

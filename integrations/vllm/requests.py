@@ -6,17 +6,19 @@ Compiled kernels are imported where they are used: vLLM's start on a CPU fails o
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vllm.exceptions import VLLMValidationError
 
 from cdec.core.errors import CdecError, FieldError, TokenizerMismatchError
-from cdec.integrations.serving.settings import FIELD, ServingSettings
+from cdec.integrations.serving.settings import FIELD, ConstraintRequest, ServingSettings
 from cdec.integrations.vllm.middleware import asked_fit, check
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.integrations.serving.constraints import ServedConstraints
+    from cdec.integrations.vllm.reasoning import Reasoning
 
 _LOG = logging.getLogger(__name__)
 _REFUSED = {
@@ -115,13 +117,27 @@ def _stops(model: Any) -> set[int]:
     return ends if own is None else ends | {own}
 
 
-def constraint_of(params: Any, served: ServedConstraints) -> Constraint | None:
+def constraint_of(
+    params: Any,
+    served: ServedConstraints,
+    reasoning: Reasoning | None = None,
+    prompt: Sequence[int] | None = None,
+) -> Constraint | None:
     """Return the constraint of a request that was validated; None where its text is given up.
 
     An error here is no reason to stop the engine for everybody: the text ends at once.
+
+    Args:
+        params: vLLM's ``SamplingParams``.
+        served: What is registered, and what was made of requests.
+        reasoning: Of the served model; None where its texts begin with the constraint.
+        prompt: Token ids; None where it is none of tokens.
     """
     try:
-        return served.read(asked_of(params))
+        asked = ConstraintRequest.of(asked_of(params), served.settings)
+        if reasoning is not None:
+            asked = reasoning.before(asked, prompt or (), params.max_tokens)
+        return served.of(asked)
     except CdecError as error:
         _LOG.error("a request that was let in cannot be served: %s", error)
         return None

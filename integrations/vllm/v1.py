@@ -12,6 +12,7 @@ from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 from cdec.core.errors import UsageError
 from cdec.integrations.cursors import MatcherCursor
 from cdec.integrations.serving.matcher import BatchMatcher
+from cdec.integrations.vllm.reasoning import reasoning_of
 from cdec.integrations.vllm.requests import asked_of, constraint_of, served_by, validate
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class ConstraintProcessor(LogitsProcessor):
     Raises:
         UsageError: Loaded by an entry point under asynchronous scheduling, where vLLM gives the
             tokens of a text to processors that were named only.
-        CdecError: As ``served_by``.
+        CdecError: As ``served_by`` and ``reasoning_of``.
     """
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
@@ -50,6 +51,7 @@ class ConstraintProcessor(LogitsProcessor):
         vocabulary = self._served.vocabulary
         if vocabulary is None:
             raise UsageError("the model has no tokenizer")
+        self._reasoning = reasoning_of(vllm_config, self._served.settings, vocabulary)
         self._rows = BatchMatcher(torch.device(device), vocabulary.eos_token_ids[0])
         self._texts: dict[int, _Text] = {}
 
@@ -79,10 +81,10 @@ class ConstraintProcessor(LogitsProcessor):
             self._rows.apply(logits, rows, cursor, self._followed(texts))
         return logits
 
-    def _text(self, params: Any, _: object, tokens: list[int]) -> _Text | None:
+    def _text(self, params: Any, prompt: list[int] | None, tokens: list[int]) -> _Text | None:
         if asked_of(params) is None:
             return None
-        constraint = constraint_of(params, self._served)
+        constraint = constraint_of(params, self._served, self._reasoning, prompt)
         cursor = None if constraint is None else self._rows.opened(constraint)
         return _Text(cursor, tokens, 0, self._rows.walk(cursor, ()))
 

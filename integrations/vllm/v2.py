@@ -12,6 +12,7 @@ from cdec.core.constraint import DEAD
 from cdec.core.errors import UsageError
 from cdec.integrations.cursors import MatcherCursor
 from cdec.integrations.serving.matcher import BatchMatcher
+from cdec.integrations.vllm.reasoning import reasoning_of
 from cdec.integrations.vllm.requests import asked_of, constraint_of, served_by, validate
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class ConstraintProcessor(LogitsProcessor):
         req_states: What vLLM shares of its requests.
 
     Raises:
-        CdecError: As ``served_by``.
+        CdecError: As ``served_by`` and ``reasoning_of``.
     """
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
@@ -40,6 +41,7 @@ class ConstraintProcessor(LogitsProcessor):
         vocabulary = self._served.vocabulary
         if vocabulary is None:
             raise UsageError("the model has no tokenizer")
+        self._reasoning = reasoning_of(vllm_config, self._served.settings, vocabulary)
         device = torch.device(req_states.device)
         self._rows = BatchMatcher(device, vocabulary.eos_token_ids[0])
         self._requests = req_states
@@ -47,7 +49,7 @@ class ConstraintProcessor(LogitsProcessor):
         proposed = 0 if speculative is None else int(speculative.num_speculative_tokens)
         self._proposes = proposed > 0
         self._texts: dict[int, MatcherCursor | None] = {}
-        self._resumed: set[int] = set()
+        self._entered: dict[int, Any] = {}
         slots = req_states.max_num_reqs
         # By slot: states behind the tokens that stood and those proposed last, and how many stood.
         self._states = torch.full((slots, proposed + 1), DEAD, dtype=torch.int64, device=device)
@@ -65,27 +67,39 @@ class ConstraintProcessor(LogitsProcessor):
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
         """Begin a request's text in a slot; say whether it has a constraint."""
         self._texts.pop(req_idx, None)
-        self._resumed.discard(req_idx)
+        self._entered.pop(req_idx, None)
         if asked_of(sampling_params) is None:
             return False
-        constraint = constraint_of(sampling_params, self._served)
-        cursor = None if constraint is None else self._rows.opened(constraint)
-        self._texts[req_idx] = cursor
+        self._texts[req_idx] = None
+        self._entered[req_idx] = sampling_params
         self._states[req_idx] = DEAD
-        self._states[req_idx, 0] = DEAD if cursor is None else cursor.start
         self._counts[req_idx] = 0
-        if self._written(req_idx) > 0:
-            self._resumed.add(req_idx)
         return True
 
     def apply_staged_writes(self) -> None:
-        """Walk the texts of requests that came back with some of it."""
-        for slot in self._resumed:
-            begin, count = int(self._requests.prompt_len.np[slot]), self._written(slot)
-            tokens = self._requests.all_token_ids.gpu[slot, begin : begin + count].tolist()
-            self._states[slot, 0] = self._rows.walk(self._texts[slot], tokens)
-            self._counts[slot] = count
-        self._resumed.clear()
+        """Open the constraints of requests that entered, and walk what came with some of them.
+
+        Only here their tokens can be read, by which a model's reasoning may be over before a text.
+        """
+        for slot, params in self._entered.items():
+            length = int(self._requests.prompt_len.np[slot])
+            prompt = [] if self._reasoning is None else self._tokens(slot, 0, length)
+            constraint = constraint_of(params, self._served, self._reasoning, prompt)
+            cursor = None if constraint is None else self._rows.opened(constraint)
+            self._texts[slot] = cursor
+            count = self._written(slot)
+            if count > 0:
+                tokens = self._tokens(slot, length, count)
+                self._states[slot, 0] = self._rows.walk(cursor, tokens)
+                self._counts[slot] = count
+            elif cursor is not None:
+                self._states[slot, 0] = cursor.start
+        self._entered.clear()
+
+    def _tokens(self, slot: int, begin: int, count: int) -> list[int]:
+        """Return tokens of a request, prompt and text as one."""
+        found: list[int] = self._requests.all_token_ids.gpu[slot, begin : begin + count].tolist()
+        return found
 
     def apply(self, logits: Tensor, ctx: Any) -> Tensor:
         """Set to -inf what the texts do not go on with, in place."""

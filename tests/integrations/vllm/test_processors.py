@@ -90,6 +90,7 @@ def config(**changes: Any) -> Any:
         model_config=SimpleNamespace(logits_processors=given["named"]),
         scheduler_config=SimpleNamespace(async_scheduling=given["async_scheduling"]),
         speculative_config=given["speculative"],
+        structured_outputs_config=SimpleNamespace(reasoning_parser="", enable_in_reasoning=False),
     )
 
 
