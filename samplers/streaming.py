@@ -128,83 +128,147 @@ class GrowingTexts:
     def _end(self, found: list[Sample] | CdecError) -> None:
         for sample in [] if isinstance(found, CdecError) else found:
             growing = self._growing.pop((sample.id, sample.index), None)
-            shown = {} if growing is None else growing.shown
+            shown = {p: 0 if growing is None else growing.length(p) for p in (FREE_TEXT, TEXT)}
             free, text = str(sample.diagnostics.get(FREE_TEXT, "")), sample.text or ""
-            if rest := free[len(shown.get(FREE_TEXT, "")) :]:
+            if rest := free[shown[FREE_TEXT] :]:
                 self._write(Piece(sample.id, sample.index, FREE_TEXT, rest))
             # A text that came to no marker is its own free text.
             is_shown = FREE_TEXT in sample.diagnostics and sample.diagnostics["marker"] is None
-            rest = text[len(shown.get(TEXT, "")) :]
+            rest = text[shown[TEXT] :]
             self._write(Piece(sample.id, sample.index, TEXT, rest, True, is_shown))
+
+
+@dataclass(slots=True)
+class _Field:
+    """A field of a record on its way.
+
+    Attributes:
+        fed: Bytes of it that were decoded. length: Characters that were handed out.
+        is_whole: Whether nothing more comes.
+    """
+
+    fed: int = 0
+    length: int = 0
+    is_whole: bool = False
+    _decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")
+    )
+
+    def take(self, data: bytes, *, is_last: bool) -> str:
+        """Return the whole characters that end in further bytes; all that is left in the last."""
+        if self.is_whole:
+            return ""
+        text = self._decoder.decode(data, is_last)
+        self.fed, self.length = self.fed + len(data), self.length + len(text)
+        self.is_whole = is_last
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Sure:
+    """The beginning of a field that no further token changes.
+
+    Attributes:
+        part: The field.
+        head: Bytes that it begins with.
+        start, stop: Those that follow, of all that the tokens spell.
+        waiting: Bytes at the end that may still prove to be none of it.
+        is_last: Whether that is all of it.
+    """
+
+    part: str
+    head: bytes = b""
+    start: int = 0
+    stop: int = 0
+    waiting: int = 0
+    is_last: bool = False
+
+    def after(self, fed: int, data: bytearray) -> bytes:
+        """Return the bytes behind the first ``fed``. Cost: by their number alone."""
+        ahead = len(self.head)
+        most = max(0, ahead + self.stop - self.start - self.waiting)
+        begin = self.start + max(0, fed - ahead)
+        return self.head[fed:most] + bytes(data[begin : self.start + max(0, most - ahead)])
 
 
 @dataclass
 class _Growing:
     """One text under way.
 
+    Free text, and what follows a marker's token, is decoded once: a token costs by its own bytes.
+
     Attributes:
         vocabulary: Of its tokens.
         tokens: So far, of all its parts.
+        data: What they spell. ends: Bytes of it up to the end of each.
         shown: What was handed out, by field.
     """
 
     vocabulary: Vocabulary
     tokens: list[int] = field(default_factory=list)
-    shown: dict[str, str] = field(default_factory=dict)
+    data: bytearray = field(default_factory=bytearray)
+    ends: list[int] = field(default_factory=list)
+    shown: dict[str, _Field] = field(default_factory=dict)
 
     def put(self, place: int, token: int) -> None:
         """Take token number ``place``; what stood there and behind it was drawn before."""
-        del self.tokens[place:]
+        del self.tokens[place:], self.ends[place:]
+        del self.data[self._end(len(self.ends)) :]
+        self.data += self.vocabulary.decode((token,))
         self.tokens.append(token)
+        self.ends.append(len(self.data))
+
+    def length(self, part: str) -> int:
+        """Return how many characters of a field were handed out."""
+        return self.shown[part].length if part in self.shown else 0
 
     def pieces(self, asked: Request) -> Iterator[tuple[str, str]]:
         """Yield what can be handed out now, by field; it counts as handed out."""
-        for part, sure in self._sure(asked):
-            before = self.shown.get(part, "")
-            if new := sure[len(before) :]:
-                self.shown[part] = before + new
-                yield part, new
+        for sure in self._sure(asked):
+            shown = self.shown.setdefault(sure.part, _Field())
+            if new := shown.take(sure.after(shown.fed, self.data), is_last=sure.is_last):
+                yield sure.part, new
 
-    def _sure(self, asked: Request) -> Iterator[tuple[str, str]]:
+    def _end(self, count: int) -> int:
+        """Return how many bytes the first tokens spell."""
+        return self.ends[count - 1] if count else 0
+
+    def _sure(self, asked: Request) -> Iterator[_Sure]:
         """Yield the beginning of each field that no further token changes."""
         part = asked.part
         if part is None:
-            yield TEXT, _whole(self._member(asked))
+            yield self._member(asked)
         elif part.free.end is not None:
-            yield TEXT, _whole(self.vocabulary.decode(self.tokens))
+            yield _Sure(TEXT, stop=len(self.data))
         elif part.is_free:
-            yield FREE_TEXT, _whole(self._free(part.free))
+            yield _Sure(FREE_TEXT, stop=self._free(part.free))
         else:
-            free = self.vocabulary.decode(asked.begun)
-            yield FREE_TEXT, free[: len(free) - len(part.onward)].decode("utf-8", "replace")
-            yield TEXT, _whole(self._member(asked))
+            stop = self._end(len(asked.begun)) - len(part.onward)
+            yield _Sure(FREE_TEXT, stop=stop, is_last=True)
+            yield self._member(asked)
 
-    def _free(self, free: FreeText) -> bytes:
-        """Return free text, without what its last token has behind a marker."""
-        data = self.vocabulary.decode(self.tokens)
-        last = len(data) - len(self.vocabulary.decode(self.tokens[-1:]))
+    def _free(self, free: FreeText) -> int:
+        """Return where free text ends: before what its last token has behind a marker."""
+        stop, last = len(self.data), self._end(len(self.ends) - 1)
         for marker in map(str.encode, free.after):
-            at = data.find(marker, max(0, last - len(marker) + 1))
-            if at >= 0:
-                data = data[: at + len(marker)]
-        return data
+            at = self.data.find(marker, max(0, last - len(marker) + 1), stop)
+            stop = at + len(marker) if at >= 0 else stop
+        return stop
 
-    def _member(self, asked: Request) -> bytes:
+    def _member(self, asked: Request) -> _Sure:
         """Return what is sure of a member."""
-        constraint, tokens = asked.constraint, self.tokens[len(asked.begun) :]
+        constraint, part = asked.constraint, asked.part
+        start, stop = self._end(len(asked.begun)), len(self.data)
         if constraint is None:
-            return self.vocabulary.decode(tokens)
+            return _Sure(TEXT, start=start, stop=stop)
         heads = {head for head, _ in constraint.facts.frames}
         waiting = max((len(tail) for _, tail in constraint.facts.frames), default=0)
-        if asked.part is None or (not asked.part.onward and asked.part.free.closing is None):
+        if part is None or (not part.onward and part.free.closing is None):
+            tokens = self.tokens[len(asked.begun) :]
             data = b"" if len(heads) > 1 else constraint.member_text(tokens)
-        else:
+            return _Sure(TEXT, data, waiting=waiting)
+        if any(heads):
             # What is left out before a member is told only where the member has ended.
-            data = b"" if any(heads) else asked.part.onward + self.vocabulary.decode(tokens)
-            waiting = max(waiting, len((asked.part.free.closing or "").encode()))
-        return data[: max(0, len(data) - waiting)]
-
-
-def _whole(data: bytes) -> str:
-    """Return the whole characters that bytes begin with."""
-    return codecs.getincrementaldecoder("utf-8")("replace").decode(data)
+            return _Sure(TEXT)
+        waiting = max(waiting, len((part.free.closing or "").encode()))
+        return _Sure(TEXT, part.onward, start, stop, waiting)

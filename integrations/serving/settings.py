@@ -177,7 +177,7 @@ class ServingSettings:
         if values:
             known = ", ".join(sorted({*named, *choices, *tables, *more, "allow", "tokenizer"}))
             raise ConfigError(f"{path}: unknown {sorted(values)}", hint=f"known are {known}")
-        paths = {name: _paths(name, table, path) for name, table in tables.items()}
+        paths: dict[str, Any] = {name: _paths(name, table, path) for name, table in tables.items()}
         if not isinstance(allow, list) or not set(map(str, allow)) <= set(SOURCES):
             raise ConfigError(
                 f"{path}: `allow` is {allow!r}", hint=f"list some of {', '.join(SOURCES)}"

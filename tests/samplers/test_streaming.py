@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,9 @@ from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.registry import METHODS
-from cdec.samplers.streaming import FREE_TEXT, STREAMED, TEXT, GrowingTexts, Piece
+from cdec.samplers.request import TextPart
+from cdec.samplers.streaming import FREE_TEXT, STREAMED, TEXT, GrowingTexts, Piece, _Growing
+from tests.core.spelling.tokenizers_small import tokenizer_named
 from tests.laws.sizes import heavy_or
 
 E_ACUTE = "\u00e9".encode()
@@ -263,3 +266,54 @@ def test_forced_parts_of_sets_behind_free_text_are_no_part_of_pieces(
 def test_methods_that_choose_among_texts_are_refused(method: str) -> None:
     with pytest.raises(UsageError, match="cannot be streamed"):
         GrowingTexts(method, lambda *_: None)
+
+
+KINDS = ("gpt2", "qwen", "runs", "pieces", "metaspace", "embedded")
+"""Tokenizers of bytes, with byte fallback, escaped and merged spaces, special and added tokens."""
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_free_text_is_decoded_token_by_token_as_it_is_as_a_whole(name: str) -> None:
+    vocabulary = tokenizer_named(name)
+    rng = np.random.default_rng(5)
+    part = TextPart(FreeText(after=("\u2063|never|",)), True)
+    asked = Request([1], None, [0], part=part)
+    texts = ["Zu\u0308rich: \u6771\u4eac  \U0001f600\n\n", " a  b", "\u00e9" * 9]
+    rows = [rng.integers(0, vocabulary.size, 60).tolist() for _ in range(heavy_or(20, 200))]
+    rows += [[*vocabulary.encode([text])[0], *rows[0]] for text in texts]
+    for row in rows:
+        growing, found = _Growing(vocabulary), ""
+        for place, token in enumerate(row):
+            growing.put(place, token)
+            found += "".join(new for _, new in growing.pieces(asked))
+            whole = vocabulary.decode(row[: place + 1])
+            assert found == codecs.getincrementaldecoder("utf-8")("replace").decode(whole)
+            assert growing.length(FREE_TEXT) == len(found)
+        # What is drawn anew is no new piece, and what follows it is.
+        cut = len(row) // 2
+        for place, token in enumerate(row[cut:], cut):
+            growing.put(place, token)
+            assert list(growing.pieces(asked)) == []
+        growing.put(len(row), token := vocabulary.encode(["x"])[0][0])
+        found += "".join(new for _, new in growing.pieces(asked))
+        whole = vocabulary.decode([*row, token])
+        assert found == codecs.getincrementaldecoder("utf-8")("replace").decode(whole)
+
+
+def test_a_token_of_free_text_costs_by_its_own_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+
+    def counted(self: Vocabulary, token_ids: Any) -> bytes:
+        decoded.append(len(list(token_ids)))
+        return b"a\xc3\xa9"[: len(list(token_ids)) * 3]
+
+    monkeypatch.setattr(Vocabulary, "decode", counted)
+    part = TextPart(FreeText(after=("|",)), True)
+    growing, asked, most = _Growing(VOCABULARY), Request([1], None, [0], part=part), 0
+    for place in range(4000):
+        growing.put(place, 0)
+        (sure,) = growing._sure(asked)
+        shown = growing.shown.get(FREE_TEXT)
+        most = max(most, len(sure.after(0 if shown is None else shown.fed, growing.data)))
+        assert "".join(new for _, new in growing.pieces(asked)) == "a\u00e9"
+    assert most == 3 and max(decoded) == 1 and len(decoded) == 4000
