@@ -16,6 +16,7 @@ import pytest
 
 from cdec.samplers.registry import METHODS
 from tests.docs.blocks import agrees, blocks_of, steps_of
+from tests.docs.notebooks import code_cells, printed, shown
 from tests.docs.pages import ENGINES, INSTALLS, SHOWN_ONLY, differences
 from tests.docs.shell import ROOT, Shell
 
@@ -62,6 +63,15 @@ def test_no_block_escapes_being_run(page: Path) -> None:
         assert block.language in _KNOWN, f"line {block.first}: {block.language!r}"
         if block.language in SHOWN_ONLY:
             assert all(line.startswith(INSTALLS) for line in block.lines if line), block.lines
+
+
+def test_the_notebook_prints_what_it_shows(shell: Shell, tmp_path: Path) -> None:
+    notebook = ROOT / "docs/calibrated.ipynb"
+    found = printed(notebook, shell, tmp_path)
+    cells = code_cells(notebook)
+    assert len(found) == len(cells), found[-1]
+    for cell, lines in zip(cells, found, strict=True):
+        assert agrees(shown(cell), lines), "\n".join([*cell["source"], "---", *lines])
 
 
 def test_pages_count_the_methods_that_there_are() -> None:
