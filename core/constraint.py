@@ -90,6 +90,9 @@ class Facts:
             (``exact``) or perhaps fewer (``conservative``); else None. Samples carry it.
         spelling: Where only the token sequences that the tokenizer itself writes are members,
             CANONICAL; else None. Samples carry it.
+        budgets: Where parts of texts are held to numbers of tokens of their own, whether those are
+            all that have so few (``exact``) or perhaps fewer (``conservative``); else None. Samples
+            carry it.
         begun: What stands in the prompt already of the texts; tokens come after it.
         prefill: What all texts begin with because it was written before; samples carry it.
     """
@@ -110,6 +113,7 @@ class Facts:
     reader: Callable[[str], Any] | None = None
     fit: str | None = None
     spelling: str | None = None
+    budgets: str | None = None
     begun: bytes = b""
     prefill: str | None = None
 
@@ -381,10 +385,13 @@ def carried(constraint: Constraint, text: bytes, *, is_member: bool) -> dict[str
 def said_of_held(constraint: Constraint | None) -> dict[str, object]:
     """Return the fields by which records say to what else their texts were held.
 
-    These are ``fit``, to a number of tokens, and ``spelling``, to the tokenizer's own tokens.
+    These are ``fit``, to a number of tokens, ``spelling``, to the tokenizer's own tokens, and
+    ``budgets``, of parts to numbers of tokens.
     """
-    facts = None if constraint is None else constraint.facts
-    said = {} if facts is None else {"fit": facts.fit, "spelling": facts.spelling}
+    if constraint is None:
+        return {}
+    facts = constraint.facts
+    said = {"fit": facts.fit, "spelling": facts.spelling, "budgets": facts.budgets}
     return {name: value for name, value in said.items() if value is not None}
 
 

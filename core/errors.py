@@ -112,6 +112,21 @@ class FitError(DataError, code="E_FIT"):
             shortest=shortest,
         )
 
+    @classmethod
+    def of_part(cls, part: str, parameter: str, most: int, shortest: int) -> FitError:
+        """Return the error of a part of texts whose shortest text has more than ``most`` tokens.
+
+        Args:
+            part: What is too long, with its place.
+            parameter: What bounds it, as it is written.
+        """
+        return cls(
+            f"no text of {part} has at most {most} tokens: the shortest has {shortest}",
+            hint=f"raise {parameter} to {shortest} or more",
+            limit=most,
+            shortest=shortest,
+        )
+
 
 class CanonicalError(DataError, code="E_CANONICAL"):
     """A tokenizer of which it is not known which tokens it writes for every text."""

@@ -104,6 +104,13 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         (SAMPLE, SCORE, MASS),
     ),
     RecordField(
+        "budgets",
+        "string",
+        "Where parts of texts have numbers of tokens of their own: exact if S is all texts whose "
+        "parts have so few, conservative if some of them may be missing.",
+        (SAMPLE, SCORE, MASS),
+    ),
+    RecordField(
         "free_text",
         "string",
         "What the model wrote freely before `text`, its marker included, where `after` was given.",

@@ -46,10 +46,17 @@ from cdec.core.errors import DataError, LimitError
 from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
+from cdec.core.schemas.budgets import require_budgets
 from cdec.core.schemas.errors import SchemaUnsupportedError
 from cdec.core.schemas.own_keywords import SPAN
-from cdec.core.schemas.program import OWN_STYLE, SETS_KEY, USUAL_ESCAPES
+from cdec.core.schemas.program import (
+    OWN_STYLE,
+    SETS_KEY,
+    USUAL_ESCAPES,
+    arrays_from,
+)
 from cdec.core.schemas.references import to_json
+from cdec.core.token_budgets import BUDGETS_KEY
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -244,6 +251,9 @@ def _built(
         metadata["cdec.references"] = to_json(used)
     if emitter.sets:
         metadata[SETS_KEY] = json.dumps(_listed(emitter.sets))
+    if emitter.columns.budgets:
+        metadata[BUDGETS_KEY] = json.dumps(emitter.columns.budgets)
+        require_budgets(arrays_from(columns), metadata, vocabulary)
     return columns, metadata, report
 
 

@@ -8,7 +8,15 @@ from typing import Any
 
 from cdec.core.errors import UsageError
 from cdec.core.schemas.errors import SchemaInvalidError
-from cdec.core.schemas.own_keywords import NOTE, NUMBER_READERS, NUMBERS, SET, SPAN, UNENFORCED
+from cdec.core.schemas.own_keywords import (
+    MAX_TOKENS,
+    NOTE,
+    NUMBER_READERS,
+    NUMBERS,
+    SET,
+    SPAN,
+    UNENFORCED,
+)
 from cdec.core.sets.quotes import SpanField
 
 DRAFTS = {
@@ -177,6 +185,7 @@ KEYWORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     UNENFORCED: _NAMES,
     NOTE: _STRING,
     SET: (lambda v: isinstance(v, str) and bool(v), "the name of a set"),
+    MAX_TOKENS: (lambda v: _is_count(v) and v > 0, "a whole number of at least 1"),
     SPAN: (_is_span_field, "a field's name, or an object of field, whole, shortest and longest"),
 }
 """Keywords that decide which values are valid, or hold schemas: a check of their value, and what

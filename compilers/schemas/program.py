@@ -15,7 +15,7 @@ from cdec.compilers.regular.strings import Strings, labelled
 from cdec.compilers.schemas.sets.array_cases import ArrayCase, Distinct, contrary
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.object_cases import ObjectCase, too_many
-from cdec.compilers.schemas.sets.satisfiable import Satisfiable, is_endless
+from cdec.compilers.schemas.sets.satisfiable import TOKENS_DIFFER, Satisfiable, is_endless
 from cdec.compilers.schemas.sets.shapes import ArrayShape, Goal, Named, ObjectShape, conjunction
 from cdec.core.errors import LimitError
 from cdec.core.mask import offsets_of
@@ -83,6 +83,8 @@ class Choice(NamedTuple):
     counters: tuple[int, ...]
 
 
+Alternative = tuple[tuple[int, int, int], int | None]
+"""Strings: start state, fewest and most characters, and most tokens."""
 Slot = tuple[str, list[Choice], bool, int]
 """Name ("" for a region), choices, whether it is required, and its place among declared names."""
 
@@ -92,10 +94,12 @@ class Columns:
 
     Attributes:
         num_states: States of all automata so far.
+        budgets: Alternatives of strings and the most tokens that they may have.
     """
 
     def __init__(self) -> None:
         self.num_states = 0
+        self.budgets: list[tuple[int, int]] = []
         self._automata: list[Edges] = []
         self._lists: dict[str, list[int]] = {name: [] for name in COLUMNS}
         for name in COLUMNS:
@@ -116,7 +120,7 @@ class Columns:
     def add_value(
         self,
         raw: int,
-        strings: Sequence[tuple[int, int, int]],
+        strings: Sequence[Alternative],
         arrays: Sequence[int],
         objects: Sequence[int],
         places: Sequence[str],
@@ -124,7 +128,9 @@ class Columns:
         """Add the next value: its alternatives, and the JSON pointers that it comes from."""
         put = self._lists
         put["raw_start"].append(raw)
-        for start, low, high in strings:
+        for (start, low, high), tokens in strings:
+            if tokens is not None:
+                self.budgets.append((len(put["string_start"]), tokens))
             put["string_start"].append(start)
             put["string_min"].append(low)
             put["string_max"].append(high)
@@ -186,6 +192,38 @@ class Columns:
         self._add_counters("object", counters)
         return len(put["object_min"]) - 1
 
+    def let_repeat(self, array: int) -> None:
+        """Let the items of an array be equal."""
+        self._lists["array_distinct"][array] = False
+
+    def items_of(self, array: int) -> set[int]:
+        """Return the values that items of an array may have."""
+        put = self._lists
+        first, last = put["array_position_offsets"][array : array + 2]
+        ends = put["position_choice_offsets"]
+        return set(put["choice_value"][ends[first] : ends[last]])
+
+    def _members_of(self, made: int) -> set[int]:
+        """Return the values that members of an object may have."""
+        first, last = self._lists["object_slot_offsets"][made : made + 2]
+        ends = [0, *self._slot_ends]
+        return {choice.value for choice in self._slot_choices[ends[first] : ends[last]]}
+
+    def values_with_budgets(self) -> set[int]:
+        """Return the values that are, or hold at any depth, strings of so many tokens at most."""
+        put = self._lists
+        numbers = [string for string, _ in self.budgets]
+        found = set((np.searchsorted(put["string_offsets"], numbers, "right") - 1).tolist())
+        within: list[set[int]] = []
+        for value in range(len(put["raw_start"])):
+            arrays = put["array_ids"][slice(*put["array_offsets"][value : value + 2])]
+            objects = put["object_ids"][slice(*put["object_offsets"][value : value + 2])]
+            parts = [*map(self.items_of, arrays), *map(self._members_of, objects)]
+            within.append(set().union(*parts))
+        while more := {v for v, held in enumerate(within) if held & found} - found:
+            found |= more
+        return found
+
     def _add_choice(self, choice: Choice) -> None:
         put = self._lists
         put["choice_value"].append(choice.value)
@@ -244,6 +282,7 @@ class Emitter:
         self._waiting: list[Goal] = []
         self._arrays: dict[ArrayShape, list[int]] = {}
         self._objects: dict[ObjectShape, list[int]] = {}
+        self._distinct: dict[int, str] = {}
         self._raw: dict[tuple[Numbers, frozenset[str]], int] = {}
         self._strings: dict[Strings, list[tuple[int, int, int]]] = {}
         self.sets: dict[Named, int] = {}
@@ -260,6 +299,17 @@ class Emitter:
         while done < len(self._waiting):
             self._fill(self._waiting[done])
             done += 1
+        self._refuse_limited_items()
+
+    def _refuse_limited_items(self) -> None:
+        """Refuse items that must differ and hold strings of so many tokens at most."""
+        if not self.columns.budgets:
+            return
+        holding = self.columns.values_with_budgets()
+        for array, path in self._distinct.items():
+            if holding & self.columns.items_of(array):
+                self._expansion.refuse(path, path.rsplit("/", 1)[1], TOKENS_DIFFER)
+                self.columns.let_repeat(array)
 
     def _value(self, goal: Goal) -> int:
         """Return the number of a goal's value, which is written later."""
@@ -289,7 +339,10 @@ class Emitter:
         for shape in found.objects:
             objects |= dict.fromkeys(self._object(shape))
         places = sorted(set(self._expansion.goals.places(goal)))
-        strings = [*self._parts(found.strings), *map(self._members, sorted(found.members, key=str))]
+        plain = [*self._parts(found.strings), *map(self._members, sorted(found.members, key=str))]
+        strings: list[Alternative] = [(part, None) for part in plain]
+        for most, limited in found.limited:
+            strings += [(part, most) for part in self._parts(limited)]
         self.columns.add_value(raw, strings, list(arrays), list(objects), places)
 
     def _raw_start(self, numbers: Numbers, words: frozenset[str]) -> int:
@@ -345,7 +398,12 @@ class Emitter:
             counters.append((number, number))
         positions.append(rest)
         is_distinct = items is not None
-        return self.columns.add_array((shape.low, high), positions, counters, distinct=is_distinct)
+        number = self.columns.add_array(
+            (shape.low, high), positions, counters, distinct=is_distinct
+        )
+        if is_distinct:
+            self._distinct[number] = shape.unique[0]
+        return number
 
     def _distinct_items(self, shape: ArrayShape, items: Distinct) -> int:
         """Write arrays of constants, once each, and of other values, which are remembered."""

@@ -357,6 +357,8 @@ class ConjunctionConstraint(Constraint, Listed):
             metadata=sides[self._keyed or 0].metadata,
             frames=self._shown.facts.frames,
             spelling=next((side.spelling for side in sides if side.spelling), None),
+            # "conservative" comes before "exact".
+            budgets=min((side.budgets for side in sides if side.budgets), default=None),
             denied_unknown=self._shown.facts.denied_unknown,
             unenforced=(*sides[0].unenforced, *sides[1].unenforced),
             reasons=self._shown.facts.reasons,

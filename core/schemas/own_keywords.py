@@ -21,6 +21,9 @@ SPAN = "x-cdec-span-of"
 """Field of the records whose pieces, verbatim, strings are: its name, or an object of ``field``,
 ``whole``, ``shortest`` and ``longest``."""
 
+MAX_TOKENS = "x-cdec-max-tokens"
+"""How many tokens a string may have at most: those in which a byte between its quotes stands."""
+
 NUMBER_READERS = ("integers", "doubles")
 """``integers``: digits alone, as readers of integers take them. ``doubles``: whatever a double is
 neither infinite for nor, but for 0 itself, 0."""

@@ -10,12 +10,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
 from cdec.core.constraint import CONSERVATIVE, Facts, NarrowedSet, no_set
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
+from cdec.core.schemas.budgets import budget_refusal, how_exact, require_budgets
 from cdec.core.schemas.json_tokens import json_tokens
 from cdec.core.schemas.levels import text_refusal
 from cdec.core.schemas.members import (
@@ -25,7 +27,13 @@ from cdec.core.schemas.members import (
     with_capacities,
 )
 from cdec.core.schemas.other_forms import form_refusal, range_reason, spelling_refusal
-from cdec.core.schemas.program import COLUMNS, OWN_STYLE, USUAL_ESCAPES, SchemaArrays, arrays_from
+from cdec.core.schemas.program import (
+    COLUMNS,
+    OWN_STYLE,
+    USUAL_ESCAPES,
+    SchemaArrays,
+    arrays_from,
+)
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape, held_sets
 from cdec.core.schemas.references import from_json
 from cdec.core.schemas.session import DEFAULT_BUDGET, Engine, SchemaSession
@@ -33,6 +41,7 @@ from cdec.core.session import Session
 from cdec.core.sets.quotes import SpanField
 from cdec.core.sets.spelled import spelled
 from cdec.core.sets.within import MemberTexts, given_sets, narrowed_sets
+from cdec.core.token_budgets import BUDGETS_KEY, budgets_of
 from cdec.core.tokens.vocabulary import Vocabulary
 
 __all__ = ["SchemaConstraint"]
@@ -108,8 +117,8 @@ class SchemaConstraint(StoredConstraint):
 
     def _with(self, **changed: Any) -> SchemaConstraint:
         kept: dict[str, Any] = {"memo_bytes": self.memo_bytes, "reader": self._reader}
-        given = kept | {"sets": self.sets} | changed
-        return SchemaConstraint(self.arrays, self.vocabulary, self.metadata, **given)
+        given = kept | {"sets": self.sets, "metadata": self.metadata} | changed
+        return SchemaConstraint(self.arrays, self.vocabulary, **given)
 
     @property
     def set_names(self) -> Sequence[str]:
@@ -140,7 +149,8 @@ class SchemaConstraint(StoredConstraint):
         """Return ``members``, where strings may be members of sets; nothing else."""
         if not self.set_names:
             return {}
-        return {"members": members_of(self._on_host(), text, self.set_names, self.sets)}
+        session = self._without_budgets._on_host()
+        return {"members": members_of(session, text, self.set_names, self.sets)}
 
     @classmethod
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> SchemaConstraint:
@@ -150,14 +160,18 @@ class SchemaConstraint(StoredConstraint):
         engine follows them.
         """
         check_schema(file.arrays, file.metadata)
+        require_budgets(arrays_from(file.arrays), file.metadata, vocabulary)
         return cls(arrays_from(file.arrays), vocabulary, file.metadata)
 
     @cached_property
     def facts(self) -> Facts:
         """Facts of schemas, and of this one; sound only where any text is spelled."""
         missing = unspelt(self.vocabulary, int(self.arrays.indent[0]))
+        is_limited = self._budgets is not None
         return replace(
             self.of_kind,
+            takes_bytes=not is_limited,
+            budgets=how_exact(self.vocabulary) if is_limited else None,
             is_sound=self.metadata.get("cdec.sound") == "1" and not missing,
             metadata=self.metadata,
             unenforced=json.loads(self.metadata.get("cdec.unenforced", "[]")),
@@ -181,8 +195,20 @@ class SchemaConstraint(StoredConstraint):
             tokens = json_tokens(self.vocabulary, few_escapes=few)
             arrays = with_capacities(self.arrays, sets) if sets else self.arrays
             members = [one.add for one in sets]
-            self._engine = Engine(arrays, tokens, ends, self.memo_bytes, members)
+            self._engine = Engine(arrays, tokens, ends, self.memo_bytes, members, self._budgets)
         return SchemaSession(self._engine, ends, self.vocabulary.width)
+
+    @cached_property
+    def _budgets(self) -> NDArray[np.int32] | None:
+        return budgets_of(self.metadata, len(self.arrays.string_start))
+
+    @cached_property
+    def _without_budgets(self) -> SchemaConstraint:
+        """The same texts whatever tokens spell them: it takes bytes."""
+        if self._budgets is None:
+            return self
+        metadata = {name: said for name, said in self.metadata.items() if name != BUDGETS_KEY}
+        return self._with(metadata=metadata)
 
     @cached_property
     def _checker(self) -> Callable[[bytes], bool | None]:
@@ -234,8 +260,15 @@ class SchemaConstraint(StoredConstraint):
         """Return where a text is refused, by following its bytes, as ``text_refusal``.
 
         A text that masks would write with other spellings of its numbers, in the usual white space
-        or with the usual escapes is valid, and ``written`` false says so, with a ``reason``.
+        or with the usual escapes is valid, and ``written`` false says so, with a ``reason``. A
+        string may have too many tokens, however it is spelled.
         """
+        if self._budgets is not None:
+            free = self._without_budgets
+            found = free._refusal(free._on_host(), text, shown)
+            if found is not None:
+                return found
+            return budget_refusal(session, free._on_host(), self.vocabulary, text)
         refusal = self._schema_refusal(session, text, shown)
         if refusal is None or refusal.get("valid"):
             return refusal

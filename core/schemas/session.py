@@ -20,7 +20,7 @@ from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
 from cdec.core.native import library
 from cdec.core.schemas.json_tokens import JsonTokens
 from cdec.core.schemas.program import SchemaArrays, arrays_from
-from cdec.core.session import FittedCalls, HostSession, integers
+from cdec.core.session import FittedCalls, HostSession, Session, integers
 
 DEFAULT_BUDGET = 256 << 20
 """Bytes of masks of one engine."""
@@ -45,6 +45,7 @@ class Engine:
         budget: Bytes of masks that are kept from call to call.
         sets: Each adds what strings may be members of, by one of two functions: of a trie, of a
             document; and returns what the engine reads.
+        budgets: int32[strings] most tokens of alternatives of strings, -1 for any; None: all any.
 
     Attributes:
         handle: What the library's functions take.
@@ -57,9 +58,10 @@ class Engine:
         end_ids: tuple[int, ...],
         budget: int,
         sets: Sequence[Callable[..., object]] = (),
+        budgets: NDArray[np.int32] | None = None,
     ) -> None:
         self.arrays = arrays_from(arrays._asdict())
-        self.budget = budget
+        self.budget, self.budgets = budget, budgets
         ends = np.array(end_ids, np.int64)
         self.handle = library.schema_engine_make(
             self.arrays, *tokens.tries(), tokens.held(), ends, budget, _MOST_BYTES
@@ -67,6 +69,8 @@ class Engine:
         # The engine reads them as long as it lives.
         adders = library.schema_engine_add_set, library.schema_engine_add_document
         self._sets = [add(*(partial(adder, self.handle) for adder in adders)) for add in sets]
+        if budgets is not None:
+            library.schema_engine_add_budgets(self.handle, budgets)
 
     def start(self) -> int:
         """Return the state before the first byte."""
@@ -94,6 +98,12 @@ class Engine:
             hint="draw fewer texts at once, or shorter ones",
             limit="memo_bytes",
         )
+
+    def fewest_of_strings(self, strings: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return with how few tokens alternatives of strings are spelled, int64[n], or FAR."""
+        out, call = np.empty(len(strings), np.int64), library.schema_engine_fewest_of_strings
+        self.work_on(len(out), lambda i: call(self.handle, strings[i:], out[i:]))
+        return out
 
     def drop(self) -> None:
         """Forget all masks; what sessions ask for is computed again."""
@@ -169,6 +179,12 @@ class SchemaSession(HostSession):
         except (TypeError, ValueError, AttributeError):
             pass
         super().fill_mask(states, mask)
+
+    def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> NDArray[np.int64]:
+        """Follow bytes, int64[n]; refused where tokens are counted."""
+        if self.engine.budgets is not None:
+            return Session.advance_bytes(self, states, texts)  # type: ignore[no-any-return]
+        return super().advance_bytes(states, texts)
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         return allowed_of_masks(self.fill_mask, integers(states, 1, "states"), self.words)

@@ -338,6 +338,8 @@ static PyMethodDef table[] = {
     MAKE(schema_engine_make, "schema whole crossing endings behind tokens end_ids:e budget most"),
     ROW(schema_engine_add_set, "engine trie"),
     ROW(schema_engine_add_document, "engine spans"),
+    ROW(schema_engine_add_budgets, "engine most:s"),
+    ROW(schema_engine_fewest_of_strings, "engine strings:n out:n"),
     ROW(schema_engine_start, "engine"),
     ROW(schema_engine_advance, "engine states:n token_ids:n out:n"),
     ROW(schema_engine_check, "engine states:n token_ids:n,m out:n,m"),

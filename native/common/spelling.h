@@ -17,7 +17,7 @@ struct Way {
   int32_t next = -1;          // the state behind the next byte
   int32_t fewest = kUnknown;  // tokens that spell the rest
   int32_t length = 0;         // bytes of it
-  int32_t byte = 0;
+  int32_t byte = 0;           // that byte; -1 where a token goes there, which is counted alone
 };
 
 class Spelling {
@@ -35,6 +35,7 @@ class Spelling {
     int32_t best = kFarEnd, first = 0, last = static_cast<int32_t>(tokens_.depth.size);
     for (bool is_first = true; first < last && ways[state].next >= 0; is_first = false) {
       const int32_t byte = ways[state].byte;
+      if (byte < 0) break;
       const int32_t node = is_first ? roots_[byte] : child(first, last, byte);
       if (node < 0) break;
       state = ways[state].next;

@@ -900,6 +900,13 @@ CDEC_API int64_t cdec_schema_engine_add_set(cdec_schema_engine *engine, const cd
 /* The same of the pieces of a document. */
 CDEC_API int64_t cdec_schema_engine_add_document(cdec_schema_engine *engine,
                                                  const cdec_spans *spans);
+/* Hold alternatives of strings, one each, to at most so many tokens in which a byte of the string
+ * stands, -1 for any number; before the first start. Bytes that are no tokens then mean nothing. */
+CDEC_API int64_t cdec_schema_engine_add_budgets(cdec_schema_engine *engine, cdec_i32 most);
+/* Write with how few tokens of nothing but content alternatives of strings can be spelled, INT64_MAX where
+ * none is known (native/schemas/budgets.h). */
+CDEC_API int64_t cdec_schema_engine_fewest_of_strings(cdec_schema_engine *engine, cdec_i64 strings,
+                                                      cdec_i64_out out);
 /* Return the state before the first byte. */
 CDEC_API int64_t cdec_schema_engine_start(cdec_schema_engine *engine);
 /* Write the states after `token_ids` [n]; O(1) each where it was done before. */

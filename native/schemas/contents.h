@@ -54,6 +54,8 @@ class Strings : public Layout {
  protected:
   // The state after a byte of a string or key that is no closing quote; -1 for none.
   int32_t content_byte(int32_t frame, LexicalState lexical, int32_t byte) {
+    frame = counted_token(frame);
+    if (frame < 0) return -1;
     const Style style = lexical.style();
     Escape escape = lexical.escape();
     const auto within = [&](Escape::Kind kind) {
@@ -83,6 +85,26 @@ class Strings : public Layout {
   }
 
  private:
+  // The frame in which the token at hand is counted, as a byte of the string stands in it; -1 where
+  // that is one too many for all alternatives.
+  int32_t counted_token(int32_t frame) {
+    if (p.string_tokens.empty()) return frame;
+    const Frame at = this->frame(frame);
+    const auto counts = [&](const Item& item) {
+      return at.phase == Phase::kString && !(item.tokens & 1) && p.most_tokens(item.part) >= 0;
+    };
+    if (std::ranges::none_of(at.items, counts)) return frame;
+    begin_frame(at.phase, at.parent, at.text, at.value);
+    for (Item item : at.items) {
+      if (counts(item)) {
+        if (item.tokens >> 1 >= p.most_tokens(item.part)) continue;
+        item.tokens += 3;
+      }
+      add(item);
+    }
+    return end_frame();
+  }
+
   // The state after a hexadecimal digit of a unit, -1 where no character has it.
   int32_t escape_digit(int32_t frame, Style style, Escape escape, int32_t byte) {
     const int32_t digit = hexadecimal(byte);
@@ -140,7 +162,7 @@ class Strings : public Layout {
       } else {
         const int64_t count = counted(item.part, state, int64_t{item.content} + begins);
         if (count < 0) continue;
-        add({item.value, item.part, state, static_cast<int32_t>(count)});
+        add({item.value, item.part, state, static_cast<int32_t>(count), item.tokens});
       }
     }
     return end_frame();

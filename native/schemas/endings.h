@@ -8,7 +8,7 @@
 
 #include <unordered_map>
 
-#include "differing.h"
+#include "budgets.h"
 #include "spelling.h"
 
 namespace cdec::schemas {
@@ -17,8 +17,8 @@ class Endings {
  public:
   static constexpr int32_t kFar = kFarEnd;  // where no way is found
 
-  Endings(States& states, const cdec_token_trie& tokens)
-      : states_(states), p(states.p), spelling_(tokens) {
+  Endings(States& states, Budgets& budgets, const cdec_token_trie& tokens)
+      : states_(states), budgets_(budgets), p(states.p), spelling_(tokens) {
     measure_values();
   }
 
@@ -71,12 +71,16 @@ class Endings {
     Way& way = ways_[state];
     const Way& behind = ways_[way.next];
     way.length = behind.length + 1;
-    way.fewest = behind.fewest == kFar || way.length > kLongest ? kFar : spelling_.fewest(ways_, state);
+    const bool is_far = behind.fewest == kFar || way.length > kLongest;
+    way.fewest = is_far          ? kFar
+                 : way.byte < 0 ? behind.fewest + 1
+                                 : spelling_.fewest(ways_, state);
   }
 
   // Chooses the next byte: the one that is wanted, or the white space that must stand before it; a
   // member where a line is broken behind an opening bracket, so that none may close there.
   void find_next(int32_t state) {
+    if (counts_tokens(state)) return go_by_token(state);
     if (goes_on(state, wanted_byte(state))) return;
     for (const char blank : {' ', '\n', '\t'})
       if (goes_on(state, blank)) return;
@@ -89,6 +93,32 @@ class Endings {
     const int32_t first = phase == Phase::kRaw ? '1' : 'a';
     for (int32_t i = 0; p.has_distinct && i < 256; ++i)
       if (goes_on(state, (i + first) & 0xFF)) return;
+  }
+
+  // Whether a state is within a string whose tokens count, where it may not end.
+  bool counts_tokens(int32_t state) {
+    if (p.string_tokens.empty()) return false;
+    const int32_t frame = states_[state].frame;
+    if (states_.frame(frame).phase != Phase::kString) return false;
+    const auto& items = followed(frame);
+    if (std::ranges::none_of(items, [&](const Item& item) { return budgets_.left(item) >= 0; }))
+      return false;
+    return states_[state].lexical.is_escape() || !may_end(frame);
+  }
+
+  // Goes on by the first of the fewest tokens to the end of the string.
+  void go_by_token(int32_t state) {
+    const LexicalState lexical = states_[state].lexical;
+    const std::vector<Item> items = followed(states_[state].frame);
+    Budgets::Reach best{Budgets::kFar, -1};
+    for (const Item& item : items)
+      if (const auto found = budgets_.reach(item, lexical); found.fewest < best.fewest) best = found;
+    if (best.token < 0) return;
+    const int32_t after = budgets_.settle(states_.step_token(state, best.token));
+    if (after < 0) return;
+    is_known(std::max(state, after));  // makes room
+    ways_[state].next = after;
+    ways_[state].byte = -1;
   }
 
   bool goes_on(int32_t state, int32_t byte) {
@@ -431,6 +461,7 @@ class Endings {
   }
 
   States& states_;
+  Budgets& budgets_;
   const Program& p;
   const Spelling spelling_;
   std::vector<Way> ways_;           // by state

@@ -14,7 +14,8 @@ struct cdec_schema_engine {
                      int64_t budget, int64_t most)
       : program(schema, &memory),
         states(program, work, memory, most),
-        masks(states, vocabulary, budget),
+        budgets(states, vocabulary.whole),
+        masks(states, budgets, vocabulary, budget),
         end_ids(end_ids),
         most_steps(steps_within(budget)),
         steps(&memory),
@@ -30,7 +31,7 @@ struct cdec_schema_engine {
   // The state after a token that is no end; DEAD where it is not allowed.
   int64_t after(int64_t state, int64_t token) {
     if (token < 0 || token >= vocabulary_size) return CDEC_DEAD;
-    return states.step_token(static_cast<int32_t>(state), token);
+    return budgets.settle(states.step_token(static_cast<int32_t>(state), token));
   }
 
   // The same of any token and state, remembered.
@@ -69,7 +70,7 @@ struct cdec_schema_engine {
 
   // How the ends of texts are come to; made where they are asked for.
   Endings& ends() {
-    if (!endings) endings.emplace(states, masks.whole());
+    if (!endings) endings.emplace(states, budgets, masks.whole());
     return *endings;
   }
 
@@ -110,6 +111,7 @@ struct cdec_schema_engine {
   CountedMemory memory;  // of states and steps
   Program program;
   States states;
+  Budgets budgets;
   Masks masks;
   std::optional<Endings> endings;
   std::vector<int32_t> ahead;  // by state: the most tokens that are needed behind one; -1 not known
@@ -187,6 +189,23 @@ int64_t cdec_schema_engine_add_document(cdec_schema_engine* engine, const cdec_s
   return locked(engine, [&](cdec_schema_engine& e) -> int64_t {
     e.program.sets.add(*spans);
     return 0;
+  });
+}
+
+int64_t cdec_schema_engine_add_budgets(cdec_schema_engine* engine, cdec_i32 most) {
+  return locked(engine, [&](cdec_schema_engine& e) -> int64_t {
+    if (most.size == e.program.string_start.size)
+      e.program.string_tokens.assign(most.at, most.at + most.size);
+    return 0;
+  });
+}
+
+int64_t cdec_schema_engine_fewest_of_strings(cdec_schema_engine* engine, cdec_i64 strings,
+                                             cdec_i64_out out) {
+  return for_rows(engine, strings.size, [&](cdec_schema_engine& e, int64_t i) {
+    const bool is_one = 0 <= strings[i] && strings[i] < e.program.string_start.size;
+    const int64_t found = is_one ? e.budgets.fewest_of(strings[i]) : Budgets::kFar;
+    out[i] = found < Budgets::kFar ? found : INT64_MAX;
   });
 }
 

@@ -44,13 +44,18 @@ struct Item {
       0;  // the progress of an object or array; a string's or raw text's automaton state
   int32_t content = 0;  // of keys the automaton's state; of strings characters so far, as far as
                         // they matter; where a value is awaited, it; else 0
+  // Of strings whose tokens count: twice their number so far, plus 1 where the token at hand is
+  // counted; or kUncounted.
+  int32_t tokens = 0;
 
   auto operator<=>(const Item&) const = default;
 };
 
 inline int64_t hash_of(const Item& item) {
-  return mixed(pack(item.value, item.part)) ^ pack(item.place, item.content);
+  return mixed(pack(item.value, item.part)) ^ pack(item.place, item.content) ^ mixed(item.tokens);
 }
+
+constexpr int32_t kUncounted = -1;
 
 // Of what stands in a frame no value is remembered; nor of all that comes behind it, as if nothing
 // had to differ.

@@ -19,8 +19,9 @@ struct Vocabulary {
 
 class Masks {
  public:
-  Masks(States& states, const Vocabulary& vocabulary, int64_t budget)
+  Masks(States& states, Budgets& budgets, const Vocabulary& vocabulary, int64_t budget)
       : states_(states),
+        budgets_(budgets),
         p(states.p),
         v(vocabulary),
         words_(v.json.content.width),
@@ -50,7 +51,10 @@ class Masks {
   int64_t ahead(int32_t state, Endings& endings) {
     int64_t most = 0;
     const auto take = [&](int32_t after) { most = std::max<int64_t>(most, endings.fewest(after)); };
-    const auto visit = [&](int32_t, int32_t after) { take(after); };
+    const auto visit = [&](int32_t, int32_t after) {
+      after = budgets_.settle(after);
+      if (after >= 0) take(after);
+    };
     const Content content = free_content(state);
     const State at = states_[state];
     const bool is_free = content.row >= 0 && has_one_end(at.frame);
@@ -129,7 +133,9 @@ class Masks {
     const Content content = free_content(state);
     const State at = states_[state];
     found_.clear();
-    const auto find = [&](int32_t token, int32_t) { found_.push_back(token); };
+    const auto find = [&](int32_t token, int32_t after) {
+      if (budgets_.settle(after) >= 0) found_.push_back(token);
+    };
     if (content.row >= 0) {
       walk(content.is_steady ? v.endings : v.crossing, state, nullptr, find);
     } else if (set_tokens_.reads(state)) {
@@ -171,14 +177,25 @@ class Masks {
     return item.content >= p.string_min[item.part] && p.string_max[item.part] - item.content > far_;
   }
 
-  // A state with the same mask: numbers of characters far from maxima are as good as one.
+  // Whether so many tokens are left to a string of any content that it can end in time behind each.
+  bool has_tokens(const Item& item) const {
+    const int64_t left = budgets_.left(item);
+    if (left < 0) return true;
+    const int64_t lacking = std::max<int64_t>(p.string_min[item.part] - int64_t{item.content}, 0);
+    return p.free_behind(item.place) >= kAbsorbing && left > kUnfinished * (1 + lacking);
+  }
+
+  // A state with the same mask: numbers of characters far from maxima are as good as one, and so are
+  // numbers of tokens.
   int32_t state_like(int32_t state) {
     const Frame at = states_.frame(states_[state].frame);
-    const auto is_far = [&](const Item& item) { return this->is_far(item); };
+    const auto is_roomy = [&](const Item& item) { return item.tokens > 0 && has_tokens(item); };
+    const auto is_far = [&](const Item& item) { return this->is_far(item) || is_roomy(item); };
     if (at.phase != Phase::kString || std::ranges::none_of(at.items, is_far)) return state;
     states_.begin_frame(Phase::kString, at.parent, at.text, at.value);
     for (Item item : at.items) {
-      if (is_far(item))
+      if (is_roomy(item)) item.tokens = 0;
+      if (this->is_far(item))
         item.content =
             static_cast<int32_t>(std::min<int64_t>(p.string_max[item.part] - far_ - 1, INT32_MAX));
       states_.add(item);
@@ -196,6 +213,7 @@ class Masks {
     bool is_steady = true;
     for (const Item& item : at.items) {
       const uint8_t free = p.free_behind(is_key ? item.content : item.place);
+      if (!is_key && !has_tokens(item)) return {-1, false};
       is_steady &= free >= kAbsorbing;
       if (!is_key) {
         room = std::max(room, free_string(item, is_steady));
@@ -323,6 +341,7 @@ class Masks {
   }
 
   States& states_;
+  Budgets& budgets_;
   const Program& p;
   const Vocabulary v;
   const int64_t words_, longest_, budget_;

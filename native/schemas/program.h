@@ -75,6 +75,11 @@ struct Program : cdec_schema {
     return sets.is_place(state) ? sets.is_member(state) : state_label[state] >= 0;
   }
 
+  // How many tokens an alternative of strings may have; -1 where any number.
+  int32_t most_tokens(int32_t string) const {
+    return string_tokens.empty() ? -1 : string_tokens[string];
+  }
+
   // What is free behind a state of strings or keys.
   uint8_t free_behind(int32_t state) const { return sets.is_place(state) ? 0 : state_free[state]; }
 
@@ -96,6 +101,7 @@ struct Program : cdec_schema {
   int32_t layout;            // `indent` without kUsualEscapes
   bool few_escapes;
   bool has_distinct;         // whether some array or object has what must differ
+  std::vector<int32_t> string_tokens;  // by alternative of strings; empty where none has so few
   // subtle: what is read of it depends on no call before; places are numbered as they are met.
   mutable MemberSets sets;
 

@@ -251,9 +251,19 @@ def canonically(kind: str) -> World:
     return World(make, rows, whole.limit, whole.ends_itself)
 
 
+def few_tokens() -> World:
+    """Return the world of strings in at most one token of which a byte stands."""
+    whole = WHOLE["schema"]
+    schema = '{"enum": ["a", "ab", "b"], "x-cdec-max-tokens": 1}'
+    rows = [row for row in whole.rows if sum(PIECES[token] != b'"' for token in row) <= 1]
+    assert 0 < len(rows) < len(whole.rows)
+    return World(lambda: schema_constraint(schema, VOCABULARY), tuple(rows), whole.limit)
+
+
 FITTED = {"set": 2, "regex": 1, "schema": 3, "conjunction": 2, "begun": 2, "tagged": 2}
 KINDS = {**WHOLE, **{f"{kind}, fitted": fitted(kind, most) for kind, most in FITTED.items()}}
 KINDS["schema, nearly fitted"] = nearly_fitted("schema", 3)
+KINDS["schema, few tokens"] = few_tokens()
 CANONICAL = ("set", "regex", "schema", "conjunction")
 KINDS |= {f"{kind}, canonical": canonically(kind) for kind in CANONICAL}
 

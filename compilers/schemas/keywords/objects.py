@@ -148,6 +148,9 @@ def _names(expansion: Expansion, schema: Schema, positive: bool) -> Strings:
     if found.members:
         expansion.unsupported(schema, "propertyNames", "names cannot be members of a set")
         return Strings.ANY
+    if found.limited:
+        expansion.unsupported(schema, "propertyNames", "tokens are counted of values, not of names")
+        return Strings.ANY
     return found.strings
 
 

@@ -31,12 +31,14 @@ from cdec.compilers.schemas.sets.shapes import (
 )
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import RegexUnsupportedError
-from cdec.core.schemas.own_keywords import NOTE, NUMBERS, SET, SPAN, UNENFORCED
+from cdec.core.schemas.own_keywords import MAX_TOKENS, NOTE, NUMBERS, SET, SPAN, UNENFORCED
 from cdec.core.sets.quotes import SpanField
 
 _WORD = {None: "null", True: "true", False: "false"}
 _ARRAYS = ValueSet(arrays=ANYTHING.arrays)
 _OBJECTS = ValueSet(objects=ANYTHING.objects)
+_MOST_TOKENS = 1 << 30
+"""More than any string has."""
 TYPE_NOTICES = ("W_TYPE_UNENFORCED", "W_TYPE_NOTE")
 """Codes of what is told of a type: what masks do not enforce, and what else is to be known."""
 _OF_TYPE = {
@@ -286,6 +288,17 @@ def _of_members(named: Callable[[Any], Named], keyword: str) -> tuple[Handler, H
     return members, others
 
 
+def _limited(_: Expansion, __: Schema, value: Any) -> ValueSet:
+    """Return all strings, of at most so many tokens, and all other values."""
+    limited = ((min(int(value), _MOST_TOKENS), Strings.ANY),)
+    return replace(ANYTHING, strings=Strings.NONE, limited=limited)
+
+
+def _unlimited(expansion: Expansion, schema: Schema, _: Any) -> ValueSet:
+    said = "strings that have more tokens cannot be told: a text has many spellings"
+    return expansion.unsupported(schema, MAX_TOKENS, said)
+
+
 def _let_pass(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Record what a type asks and masks do not see to."""
     reasons = ", ".join(value)
@@ -344,6 +357,7 @@ HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "format": _of_strings(_formatted),
     SET: _of_members(str, SET),
     SPAN: _of_members(SpanField.from_json, SPAN),
+    MAX_TOKENS: (_limited, _unlimited),
     UNENFORCED: (_let_pass, _refuse_none),
     NOTE: (_told, _refuse_none),
 }

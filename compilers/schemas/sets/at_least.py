@@ -58,7 +58,7 @@ class AtLeast:
         numbers = found.numbers & self._expansion.numbers
         listed = numbers.finite(most)
         strings = found.strings.count(most)
-        count = len(found.words) + (most if listed is None else len(listed))
+        count = len(found.words) + bool(found.limited) + (most if listed is None else len(listed))
         count += most if strings is None else strings
         if count < most and found.arrays:
             count += max(self._of_array(shape, most) for shape in found.arrays)

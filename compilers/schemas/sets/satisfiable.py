@@ -20,6 +20,9 @@ _FEW_VALUES = 512
 """Values that are told apart where items must all differ."""
 _FEW_STRINGS = _FEW_VALUES
 """Of these, strings; more are remembered."""
+TOKENS_DIFFER = (
+    "which strings can still differ from those before within their number of tokens is not known"
+)
 _MOST_VALUES = 1 << 39
 """Strings that are counted there."""
 
@@ -127,9 +130,12 @@ class Satisfiable:
         given.
 
         Raises:
-            UndecidedError: Others stand beside the members of a set, which could hold them.
+            UndecidedError: Others stand beside the members of a set, which could hold them; or
+                strings may have so many tokens.
         """
         found, goals = self._expansion.expand(goal), self._expansion.goals
+        if found.limited:
+            raise UndecidedError(path, TOKENS_DIFFER)
         numbers, strings = found.numbers.finite(_FEW_VALUES), found.strings.finite(_FEW_STRINGS)
         if found.members and (
             len(found.members) > 1

@@ -263,6 +263,7 @@ class ValueSet:
         arrays, objects: Alternatives, which may overlap.
         members: Names of sets whose members are strings of it as well, and fields of records whose
             pieces are.
+        limited: Strings of it that have at most so many tokens: that number, and which.
     """
 
     words: frozenset[str] = frozenset()
@@ -271,6 +272,7 @@ class ValueSet:
     arrays: tuple[ArrayShape, ...] = ()
     objects: tuple[ObjectShape, ...] = ()
     members: frozenset[Named] = frozenset()
+    limited: tuple[tuple[int, Strings], ...] = ()
 
     @property
     def is_nothing(self) -> bool:
@@ -280,7 +282,7 @@ class ValueSet:
     @property
     def has_scalars(self) -> bool:
         """True where a word, a number or a string is among the values."""
-        if self.words or self.members:
+        if self.words or self.members or self.limited:
             return True
         if self.numbers is not Numbers.NONE and not self.numbers.is_empty:
             return True
@@ -298,11 +300,13 @@ def union(sets: Iterable[ValueSet]) -> ValueSet:
     words: frozenset[str] = frozenset()
     members: frozenset[Named] = frozenset()
     numbers, strings = Numbers.NONE, Strings.NONE
+    limited: list[tuple[int, Strings]] = []
     arrays: dict[ArrayShape, None] = {}
     objects: dict[ObjectShape, None] = {}
     for one in sets:
         words |= one.words
         members |= one.members
+        limited += one.limited
         if one.numbers is not Numbers.NONE:
             numbers = one.numbers if numbers is Numbers.NONE else numbers | one.numbers
         if one.strings is not Strings.NONE:
@@ -312,7 +316,39 @@ def union(sets: Iterable[ValueSet]) -> ValueSet:
     all_arrays = (ANY_ARRAY,) if ANY_ARRAY in arrays else tuple(arrays)
     all_objects = (ANY_OBJECT,) if ANY_OBJECT in objects else tuple(objects)
     members = frozenset() if strings is Strings.ANY else members
-    return ValueSet(words, numbers, strings, all_arrays, all_objects, members)
+    most = _by_number(limited)
+    return ValueSet(words, numbers, strings, all_arrays, all_objects, members, most)
+
+
+def _by_number(limited: Sequence[tuple[int, Strings]]) -> tuple[tuple[int, Strings], ...]:
+    """Return strings of at most so many tokens, those of one number together."""
+    found: dict[int, Strings] = {}
+    for most, strings in limited:
+        if not strings.is_empty:
+            found[most] = found[most] | strings if most in found else strings
+    return tuple(sorted(found.items(), key=lambda item: item[0]))
+
+
+def _both_limited(a: ValueSet, b: ValueSet) -> tuple[tuple[int, Strings], ...]:
+    """Return the strings of both that one of them holds to a number of tokens."""
+    if not a.limited and not b.limited:
+        return ()
+    found = [(most, _both_strings(strings, b.strings)) for most, strings in a.limited]
+    found += [(most, _both_strings(strings, a.strings)) for most, strings in b.limited]
+    found += [
+        (min(most, other), _both_strings(strings, others))
+        for most, strings in a.limited
+        for other, others in b.limited
+    ]
+    return _by_number(found)
+
+
+def _both_strings(a: Strings, b: Strings) -> Strings:
+    if a is Strings.NONE or b is Strings.NONE:
+        return Strings.NONE
+    if a is Strings.ANY or b is Strings.ANY:
+        return b if a is Strings.ANY else a
+    return a & b
 
 
 def _both_members(a: ValueSet, b: ValueSet) -> frozenset[Named]:
@@ -328,7 +364,7 @@ def _both_members(a: ValueSet, b: ValueSet) -> frozenset[Named]:
         left = one.members - found
         if left and (other.strings is Strings.ANY or other.strings.is_everything):
             found |= left
-        elif left and (other.members or not other.strings.is_empty):
+        elif left and (other.members or other.limited or not other.strings.is_empty):
             first = min(left, key=str)
             keyword = SET if isinstance(first, str) else SPAN
             raise SchemaUnsupportedError(
@@ -345,17 +381,13 @@ def both(
     a: ValueSet, b: ValueSet, arrays: Sequence[ArrayShape], objects: Sequence[ObjectShape]
 ) -> ValueSet:
     """Return the values of both sets, of which the arrays and objects are given."""
-    numbers, strings = a.numbers, a.strings
+    numbers, strings = a.numbers, _both_strings(a.strings, b.strings)
     if numbers is Numbers.NONE or b.numbers is Numbers.NONE:
         numbers = Numbers.NONE
     elif b.numbers is not Numbers.ANY:
         numbers = b.numbers if numbers is Numbers.ANY else numbers & b.numbers
-    if strings is Strings.NONE or b.strings is Strings.NONE:
-        strings = Strings.NONE
-    elif b.strings is not Strings.ANY:
-        strings = b.strings if strings is Strings.ANY else strings & b.strings
-    words, members = a.words & b.words, _both_members(a, b)
-    return ValueSet(words, numbers, strings, tuple(arrays), tuple(objects), members)
+    words, members, limited = a.words & b.words, _both_members(a, b), _both_limited(a, b)
+    return ValueSet(words, numbers, strings, tuple(arrays), tuple(objects), members, limited)
 
 
 def both_arrays(a: ArrayShape, b: ArrayShape) -> ArrayShape | None:
