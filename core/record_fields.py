@@ -228,7 +228,8 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "log_candidate_weight",
         LOG,
         "Log of the product of the allowed mass at each step (∏ Z) of this candidate; its "
-        "mean over candidates, as a probability, is P(S).",
+        "mean over candidates, as a probability, is P(S). With `opportunistic` an estimate of it, "
+        "with the same mean.",
     ),
     RecordField(
         "log_z_sum",

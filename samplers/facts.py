@@ -82,7 +82,8 @@ ABOUT: dict[str, About] = {
         law="biased",
         law_in_full=_MASKED_LAW,
         weight="sum log Z",
-        weight_in_full=f"{_SUM_LOG_Z} null with `top_m` or `opportunistic`.",
+        weight_in_full=f"{_SUM_LOG_Z} An unbiased estimate with `opportunistic`, null with "
+        "`top_m`.",
         cost="1 pass a token",
         cost_in_full="One pass a token; fewer with `draft`, under the same law.",
         source="De Cao et al. 2021 (tries); Geng et al. 2023 (grammars)",

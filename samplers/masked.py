@@ -1,7 +1,7 @@
 """Masked decoding: every event drawn among the allowed ones, renormalised (trie decoding, GCD).
 
 Biased: a text has probability P(text) / prod Z instead of P(text) / P(S). Its weight prod Z is
-known, so weighted records target Q (``opportunistic`` does without the masks and without Z).
+known, so weighted records target Q (``opportunistic`` does without most masks and estimates it).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class MaskedSampler(Sampler):
             and ``missed_mass`` tells what was not looked at: 1 - prod(1 - m) over the path, m the
             model's mass outside the top M.
         opportunistic: Draw from the unmasked model and ask for the mask only where that is not
-            allowed: the same law; ``log_weight`` and the mass are then null.
+            allowed: the same law; ``log_weight`` is then an estimate, whose exponential has the
+            mean prod Z for every text (``decoding``), so that weighted records target Q as well.
         draft: Fewer passes, the same law. With ``top_m`` or ``opportunistic`` a proposal is taken
             where the target draws the same.
 
@@ -59,7 +60,8 @@ class MaskedSampler(Sampler):
 
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        masses = MassAccumulator(batch, unbiased=self.top_m is None and not self.opportunistic)
+        log_most = 0.0 if self.opportunistic else None
+        masses = MassAccumulator(batch, unbiased=self.top_m is None, log_most=log_most)
         together = self.max_walks // (1 if draft is None else draft.rows)
         parts = []
         for draws in chunks(len(batch.seeds), together):
@@ -67,7 +69,7 @@ class MaskedSampler(Sampler):
             masses.weigh(draws, drawn)
             parts.append(drawn)
         chosen = concatenate(parts)
-        log_x = np.where(chosen.is_complete & (not self.opportunistic), chosen.log_x, np.nan)
+        log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
         per_draw: dict[str, list[Any]] = {}
         if self.top_m is not None:
             per_draw["missed_mass"] = (-np.expm1(chosen.log_kept)).tolist()
@@ -77,7 +79,7 @@ class MaskedSampler(Sampler):
             log_weight=log_x if self.top_m is None else np.full(len(log_x), np.nan),
             log_candidate_weight=log_x,
             per_draw=per_draw,
-            per_request=masses.fields(weights=not self.opportunistic),
+            per_request=masses.fields(lengths=not self.opportunistic),
         )
 
     def _draw(self, batch: Batch, draws: NDArray[np.int64], draft: Draft | None) -> Candidates:

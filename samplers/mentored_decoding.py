@@ -87,7 +87,7 @@ class MentoredSampler(Sampler):
 
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        masses = MassAccumulator(batch, unbiased=self._covers_target, bounded=False)
+        masses = MassAccumulator(batch, unbiased=self._covers_target, log_most=np.inf)
         at_work = opened(draft)
         parts, spent = [], []
         for draws in chunks(len(batch.seeds), self.max_walks // at_work.rows):

@@ -46,7 +46,8 @@ OPPORTUNISTIC = Option(
     name="opportunistic",
     type=bool,
     default=False,
-    help="Compute a mask only where the model's own choice is refused; weights are then null.",
+    help="Compute a mask only where the model's own choice is refused; weights of draws are then "
+    "unbiased estimates.",
 )
 TRIES = Option(
     name="K",

@@ -126,7 +126,12 @@ def follow(
             log_edge=log_edges[walk[kept], level[kept]],
             log_prefix=log_prefixes[walk[kept], level[kept]],
         )
-        taken = replace(chosen, tokens=chosen.tokens[kept], log_p=chosen.log_p[kept])
+        taken = replace(
+            chosen,
+            tokens=chosen.tokens[kept],
+            log_p=chosen.log_p[kept],
+            log_weight=None if chosen.log_weight is None else chosen.log_weight[kept],
+        )
         where = replace(step, walk_node=step.walk_node[kept])
         _record(buffer, alive[walk[kept]], here, where, taken)
         drafting.learn(replace(step, nodes=here, walk_node=np.arange(len(kept))), taken)

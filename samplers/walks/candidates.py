@@ -170,12 +170,9 @@ class TrajectoryBuffer:
             walks: int64[n]. node: int64[n] where each stands.
             chosen: The events of n walks.
         """
-        library.walks_add(
-            walks,
-            node,
-            (chosen.tokens, chosen.log_p, chosen.log_z, chosen.missed),
-            (self.log_p, self.log_x, self.log_kept, self.evaluations),
-        )
+        at, *columns = chosen.weighed(node)
+        sums = self.log_p, self.log_x, self.log_kept, self.evaluations
+        library.walks_add(walks, at, tuple(columns), sums)
 
     def append(
         self, walks: NDArray[np.int64], tokens: NDArray[np.int64], depth: NDArray[np.int64]

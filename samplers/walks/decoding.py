@@ -7,13 +7,18 @@ event with probability P(event | prefix) / Z(prefix); without, it takes the most
 Opportunistic masking (DOMINO, arXiv 2403.06988, section 3.5) draws from the model first and asks
 for the mask only if that was forbidden. The law is that of masked sampling: with Z the allowed
 mass, an allowed t comes with P(t) + (1 - Z) P(t) / Z = P(t) / Z. The second draw has a number of
-its own. Where no mask was computed Z is unknown; ``log_z`` is then 0, its upper bound.
+its own. Where no mask was computed Z is unknown; ``log_z`` is then 0, its upper bound, and Z is
+estimated from one event more, u, drawn from all but t (adaptive weighted rejection sampling, Lipkin
+et al. 2025, arXiv 2504.05410): 1 if u is allowed, else P(t), whose mean is, given t,
+P(t) + (1 - P(t)) (Z - P(t)) / (1 - P(t)) = Z. So products of these have the mean of those of Z.
+Deviation: where t was refused the paper goes on drawing without replacement; here the mask is
+computed, and Z is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -289,12 +294,63 @@ def _sample_opportunistic(
     Raises:
         ModelError: The model's scores hold NaN.
     """
-    first = events.sample(step, uniforms, masked=False)
-    refused = np.flatnonzero(~_is_allowed(step, first.tokens))
-    if not refused.size:
-        return first
-    part, nodes = step.of_walks(refused)
-    return _replaced(first, refused, nodes, events.sample(part, retries[refused]))
+    first = _of_the_model(step, events.sample(step, uniforms, masked=False))
+    allowed = _is_allowed(step, first.tokens)
+    bound = ~step.nodes.batch.is_unconstrained(step.nodes.request)[step.walk_node]
+    log_weight = np.zeros(len(allowed))
+    taken = np.flatnonzero(allowed & bound)
+    log_weight[taken] = _log_estimates(step, taken, first, retries[taken])
+    refused = np.flatnonzero(~allowed)
+    if refused.size:
+        part, nodes = step.of_walks(refused)
+        second = events.sample(part, retries[refused])
+        log_weight[refused] = second.log_z[part.walk_node]
+        first = _replaced(first, refused, nodes, second)
+    return replace(first, log_weight=log_weight)
+
+
+_SCORES_BYTES = 64 << 20
+"""Bytes of scores that are copied at once."""
+
+
+def _log_estimates(
+    step: Step,
+    walks: NDArray[np.int64],
+    first: SampledEvents,
+    uniforms: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return log of the estimates of Z at walks whose first draw was allowed, float64[n].
+
+    Args:
+        step: Evaluated. walks: int64[n]. first: The events of all walks.
+        uniforms: float64[n] of one draw more, from all other events.
+
+    Cost: a copy of a walk's scores and a pass over it, and one token to be checked.
+    """
+    batch, found = step.nodes.batch, np.zeros(len(walks))
+    for some in chunks(len(walks), _SCORES_BYTES // (4 * batch.model.vocabulary.width)):
+        mine = walks[some]
+        tokens, node, own = first.tokens[mine], step.walk_node[mine], np.arange(len(mine))
+        known = events.host_scores(step) if batch.on_host else (step.scores, step.log_normalizer)
+        scores, normalizer = (each[batch.index(step.rows[node])] for each in known)
+        ended = np.flatnonzero(tokens == END)
+        scores[batch.index(ended[:, None]), batch.index(batch.end_ids[None])] = -np.inf
+        went = np.flatnonzero(tokens != END)
+        scores[batch.index(went), batch.index(tokens[went])] = -np.inf
+        others = Step(
+            nodes=step.nodes.take(node),
+            walk_node=own,
+            walk_starts=np.arange(len(mine) + 1),
+            walk_order=own,
+            scores=scores,
+            log_normalizer=normalizer,
+            rows=own,
+        )
+        second = events.sample_others(others, uniforms[some]).tokens
+        # Where there is nothing else, what was drawn is all that there is.
+        is_one = (second == NONE) | _is_allowed(others, second)
+        found[some] = np.where(is_one, 0.0, first.log_p[mine])
+    return found
 
 
 def _most_probable_opportunistic(step: Step) -> SampledEvents:
@@ -305,12 +361,19 @@ def _most_probable_opportunistic(step: Step) -> SampledEvents:
     Raises:
         ModelError: The model's scores hold NaN.
     """
-    first = events.most_probable(step, masked=False)
+    first = _of_the_model(step, events.most_probable(step, masked=False))
     refused = np.flatnonzero(~_is_allowed(step, first.tokens))
     if not refused.size:
         return first
     part, nodes = step.of_walks(refused)
     return _replaced(first, refused, nodes, events.most_probable(part))
+
+
+def _of_the_model(step: Step, first: SampledEvents) -> SampledEvents:
+    """Return unmasked events with no end where a text may not end: none is found there."""
+    nodes, batch = step.nodes, step.nodes.batch
+    may_end = batch.is_unconstrained(nodes.request) | batch.is_complete(nodes.request, nodes.state)
+    return replace(first, log_end=np.where(may_end, first.log_end, -np.inf))
 
 
 def _is_allowed(step: Step, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:

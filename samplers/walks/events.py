@@ -126,6 +126,8 @@ class SampledEvents:
         missed: float64[N] mass outside the top M; 0 under a full mask.
         log_end: float64[N] of the end event, -inf where the text may not end.
         log_residual: float64[N] log of the allowed mass but for the drawn tokens, or empty.
+        log_weight: float64[W] log of an estimate of the allowed mass where each walk stands, which
+            counts in the place of ``log_z``; None where that is known.
     """
 
     tokens: NDArray[np.int64]
@@ -134,6 +136,14 @@ class SampledEvents:
     missed: NDArray[np.float64]
     log_end: NDArray[np.float64]
     log_residual: NDArray[np.float64]
+    log_weight: NDArray[np.float64] | None = None
+
+    def weighed(self, node: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+        """Return the place of each walk (node int64[W]) and the columns that walks add up."""
+        if self.log_weight is None:
+            return node, self.tokens, self.log_p, self.log_z, self.missed
+        own = np.arange(len(self.tokens))
+        return own, self.tokens, self.log_p, self.log_weight, np.zeros(len(own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +197,17 @@ def sample(
     known = host_scores(step)
     allowed = allowed_ids(step, *known, top_m, masked)
     return sample_allowed(step, known, allowed, uniforms, aborting=aborting, residual=residual)
+
+
+def sample_others(step: Step, uniforms: NDArray[np.float64]) -> SampledEvents:
+    """Draw as ``sample`` does without masks, however little mass the scores have; NONE for none."""
+    if not step.nodes.batch.on_host:
+        return sample(step, uniforms, masked=False)
+    none, width = np.zeros(0, np.int64), step.scores.shape[1]
+    everything = np.array([0, width]), np.arange(width, dtype=np.int32)
+    which = np.arange(len(step.rows))
+    allowed = AllowedIds(which, np.zeros_like(which), *everything, none, np.zeros(len(which)))
+    return sample_allowed(step, (step.scores, step.log_normalizer), allowed, uniforms)
 
 
 def sample_allowed(

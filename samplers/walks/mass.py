@@ -180,13 +180,14 @@ class MassAccumulator:
     Args:
         batch: The open requests.
         unbiased: Whether x has mean P(S), so that the mass can be estimated.
-        bounded: Whether x is at most Z at the prompt, as that of masked candidates is.
+        log_most: No log x is above this, inf for no bound; None for log Z at the prompt, which
+            that of masked candidates never is.
     """
 
-    def __init__(self, batch: Batch, *, unbiased: bool, bounded: bool = True) -> None:
+    def __init__(self, batch: Batch, *, unbiased: bool, log_most: float | None = None) -> None:
         self._batch = batch
         self._unbiased = unbiased
-        self._bounded = bounded
+        self._log_most = log_most
         self._weighed: list[tuple[NDArray[Any], ...]] = []
 
     def weigh(self, draws: NDArray[np.int64], candidates: Candidates) -> None:
@@ -199,12 +200,12 @@ class MassAccumulator:
         owners = self._batch.draw_request[draws]
         self._weighed.append((owners, candidates.log_x, candidates.log_truncated, candidates.last))
 
-    def fields(self, *, bounds: bool = True, weights: bool = True) -> dict[int, dict[str, object]]:
+    def fields(self, *, bounds: bool = True, lengths: bool = True) -> dict[int, dict[str, object]]:
         """Return the mass fields of each request: the estimate, its bracket, and what was cut off.
 
         Args:
             bounds: Whether the record's visits bound the mass; they do where masks led the walks.
-            weights: Whether the candidates' weights are known; else nothing is estimated.
+            lengths: Whether it is known what the length limit cut off.
         """
         batch = self._batch
         columns = (np.concatenate(part) for part in zip(*self._weighed, strict=True))
@@ -217,15 +218,16 @@ class MassAccumulator:
             bracket = Bracket()
             if bounds:
                 bracket = batch.tree.bounds(number, int(batch.roots[number]))
-            if not self._bounded:
-                bracket = replace(bracket, log_most=np.inf)
+            if self._log_most is not None:
+                bracket = replace(bracket, log_most=self._log_most)
             known = self._unbiased
             fields[number] = estimate(log_x[mine], bracket).fields() if known else dict(UNKNOWN)
             if bounds:
                 fields[number] |= bracket.fields()
-                share = length_mass_upper(log_x[mine], log_truncated[mine]) if known else None
+                is_told = known and lengths
+                share = length_mass_upper(log_x[mine], log_truncated[mine]) if is_told else None
                 fields[number]["length_mass_upper"] = share
-            fields[number]["ess"] = distinct_ess(log_x[mine], texts[mine]) if weights else None
+            fields[number]["ess"] = distinct_ess(log_x[mine], texts[mine])
         return fields
 
 

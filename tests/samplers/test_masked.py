@@ -334,7 +334,7 @@ def test_no_candidate_with_a_text_is_null_and_estimated_all_the_same() -> None:
     records = shown("exact, abort", toy_b(), 1, 50)
     nothing = [each for each in records if each["log_mass_unclipped"] is None]
     assert nothing and all(each["log_mass_reliable"] is not None for each in nothing)
-    toy, sampler = toy_b(), SAMPLERS["masked"](opportunistic=True)
+    toy, sampler = toy_b(), SAMPLERS["masked"](top_m=2)
     (found,) = sampler.draw_batch(toy.model(), [Request.numbered("", toy.constraint, id=1)])
     assert not isinstance(found, Exception)
     unknown = found[0].diagnostics

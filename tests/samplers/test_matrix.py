@@ -431,7 +431,7 @@ HOWS: Mapping[str, How] = {
     "masked": How("biased", masked, {}, weight_of_candidates, has_mass=True),
     "masked, drafted": How("biased", masked, {"gamma": 2}, weight_of_candidates, has_mass=True),
     "greedy, opportunistic": How("heuristic", greedy, {"opportunistic": True}, no_weight),
-    "masked, opportunistic": How("biased", masked, {"opportunistic": True}, no_weight),
+    "masked, opportunistic": How("biased", masked, {"opportunistic": True}, has_mass=True),
     "beam": How("heuristic", None, {"beams": 16}, no_weight),
     "disc": How("asymptotic", disc, {"K": 2}, accepted, has_mass=True),
     "disc, recycled": How(
