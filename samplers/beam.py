@@ -24,7 +24,7 @@ class BeamSampler(Sampler):
 
     Args:
         beams: Live hypotheses of a prompt; at least the number of draws.
-        length_penalty: 0 ranks by probability; more favours longer texts.
+        length_penalty: 0 ranks by probability; more favours longer texts, less shorter ones.
     """
 
     method: ClassVar[Method] = METHODS["beam"]

@@ -158,7 +158,7 @@ class _Beams:
             return
         is_complete = reason == COMPLETE
         events_counted = length + (0 if ended_itself else 1)
-        score = texts.log_p / max(1, events_counted) ** self._penalty
+        score = texts.log_p / float(max(1, events_counted)) ** self._penalty
         candidates = Candidates(
             tokens=texts.tokens,
             lengths=np.full(n, length),
@@ -179,8 +179,10 @@ class _Beams:
 
         log P only falls; dividing it by the largest possible power of the length bounds the score.
         """
-        limits = self._batch.limits[self._request[live.group]]
-        bound = live.log_p / np.maximum(depth + 1, limits + 1) ** self._penalty
+        longest = np.maximum(depth, self._batch.limits[self._request[live.group]]) + 1
+        # A text that ends itself by its next token has as many events as one that ends here.
+        counts = longest if self._penalty >= 0 else depth + 1
+        bound = live.log_p / counts.astype(np.float64) ** self._penalty
         return np.asarray(bound > self._worst[live.group])
 
     def expand(

@@ -366,6 +366,7 @@ VALUES: dict[str, str] = {
     "recycle": "",
     "top-m": "3",
     "beams": "3",
+    "length-penalty": "0.5",
     "opportunistic": "",
     "round": "4",
     "burn-in": "4",
@@ -410,7 +411,7 @@ NUMBERS: dict[str, tuple[str, ...]] = {
     "smc": ("particles", "resample-below"),
     "mcmc": ("steps", "proposal"),
     "topn": ("round", "by", "max-evaluations"),
-    "beam": ("beams",),
+    "beam": ("beams", "length-penalty"),
     "speculative": ("gamma", "draft-temperature", "cost-ratio", "draft", "draft-dtype"),
     "mentored": ("divergence", "divergence-total", "gamma", "cost-ratio"),
     "cdsl": (

@@ -12,7 +12,7 @@ from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
 from cdec.samplers.request import Request
-from tests.laws.worlds import toy_b, toy_set
+from tests.laws.worlds import random_toy, toy_a, toy_b, toy_set
 from tests.samplers.enumeration import log_prob, masked
 
 RNG = np.random.default_rng
@@ -47,6 +47,30 @@ def test_length_penalty_favours_longer_texts() -> None:
     for penalty, text in ((0.0, "a"), (0.5, "a"), (1.5, "aaa")):
         sampler = SAMPLERS["beam"](beams=2, length_penalty=penalty)
         assert sampler.draw(model, constraint, "", rng=RNG(0))[0].text == text
+
+
+@pytest.mark.parametrize("penalty", [-2.0, -0.5, 0.0, 0.6, 1.0, 3.0])
+@pytest.mark.parametrize("limit", [None, 2])
+def test_a_wide_beam_lists_all_texts_by_their_penalised_scores(
+    penalty: float, limit: int | None
+) -> None:
+    """Score: log P over events ** penalty; searches of all sizes stop with the true first ones."""
+    for toy in (toy_b(), toy_a(), random_toy(8), random_toy(4, ends_itself=True)):
+        scores = {
+            row: log_prob(toy, row) / (len(row) + (not toy.ends_itself)) ** penalty
+            for row in toy.members
+            if log_prob(toy, row) > -math.inf and len(row) <= (limit or 9)
+        }
+        expected = sorted(scores, key=lambda row: -scores[row])
+        for n in {1, 2, len(expected)} if expected else ():
+            samples = SAMPLERS["beam"](beams=40, length_penalty=penalty).draw(
+                toy.model(), toy.constraint, "", n=n, rng=RNG(0), max_new_tokens=limit
+            )
+            found = [tuple(s.token_ids) for s in samples if s.finish_reason == "complete"]
+            assert [scores[row] for row in found] == pytest.approx(
+                [scores[row] for row in expected[:n]], abs=1e-12
+            )
+            assert len(set(found)) == min(n, len(expected))
 
 
 def test_fewer_texts_than_asked_end_as_dead_ends() -> None:

@@ -127,7 +127,7 @@ def test_equal_prefixes_are_evaluated_once_and_the_counters_say_so() -> None:
             assert sum(s.diagnostics["target_calls"] for s in samples) < len(asked)
             continue
         # A forced prefix shares the call of the one before, where masks lead single walks.
-        ahead = ("greedy", "masked", "disc", "asap", "exact")
+        ahead = ("greedy", "masked", "disc", "asap", "exact", "mcmc")
         forced = {(2, 1), (1, 0), (1, 0, 2)} if name in ahead else set()
         calls = len([prefix for prefix in asked if prefix not in forced])
         assert sum(s.diagnostics["target_calls"] for s in samples) == calls
@@ -221,7 +221,7 @@ def test_an_empty_batch_and_a_request_without_draws_give_nothing() -> None:
         ("masked", {"top_m": -1}),
         ("masked", {"max_walks": 0}),
         ("beam", {"beams": 0}),
-        ("beam", {"length_penalty": -1.0}),
+        ("beam", {"length_penalty": -11.0}),
         ("beam", {"length_penalty": float("nan")}),
     ],
 )
