@@ -411,6 +411,13 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
     ),
     RecordField("moves", "integer", "How many `steps` changed the text.", methods="mcmc"),
     RecordField("particles", "integer", "Texts that grew together.", methods="smc"),
+    RecordField(
+        "log_potential",
+        LOG,
+        "Log of what `potential` makes of the text's weight; `log_weight` is then of averages over "
+        "the law proportional to P times it. Null without a text.",
+        methods="smc",
+    ),
     RecordField("resamplings", "integer", "How often they were resampled.", methods="smc"),
     RecordField(
         "rank",

@@ -16,6 +16,7 @@ from cdec.core.lazy import exports
 if TYPE_CHECKING:
     from cdec.samplers.base import Sampler as Sampler
     from cdec.samplers.mentored import mentored_distribution as mentored_distribution
+    from cdec.samplers.potentials import Potential as Potential
     from cdec.samplers.registry import SAMPLERS as SAMPLERS
     from cdec.samplers.request import Request as Request
     from cdec.samplers.rewards import build_reward as build_reward
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SAMPLERS",
     "Classification",
+    "Potential",
     "Request",
     "Sampler",
     "build_reward",
@@ -39,6 +41,7 @@ __getattr__ = exports(
     {
         "SAMPLERS": "registry",
         "Classification": "scoring.classify",
+        "Potential": "potentials",
         "Request": "request",
         "Sampler": "base",
         "build_reward": "rewards",

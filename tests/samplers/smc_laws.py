@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,9 +28,22 @@ Run = tuple[Row | None, float, int]
 """What a run shows: the chosen row, its evidence to 9 digits, how often it was resampled."""
 
 
-def smc(toy: Toy, particles: int, share: float, limit: int | None = None) -> dict[Run, float]:
+@dataclass(frozen=True)
+class Weights:
+    """Weights of beginnings and of whole rows; those of none are 1."""
+
+    prefix: Callable[[Row], float] = lambda row: 1.0
+    complete: Callable[[Row], float] = lambda row: 1.0
+
+
+EVEN = Weights()
+
+
+def smc(
+    toy: Toy, particles: int, share: float, limit: int | None = None, phi: Weights = EVEN
+) -> dict[Run, float]:
     """Return the law of what a run shows."""
-    start = _arrive(toy, (), 1.0)
+    start = _arrive(toy, (), phi.prefix(()), phi)
     live: dict[tuple[Population, int], float] = {((start,) * particles, 0): 1.0}
     law: dict[Run, float] = defaultdict(float)
     while live:
@@ -38,7 +53,7 @@ def smc(toy: Toy, particles: int, share: float, limit: int | None = None) -> dic
                 for run, q in _choices(population, times).items():
                     law[run] += p * q
                 continue
-            for moves in itertools.product(*(_moves(toy, one, limit) for one in population)):
+            for moves in itertools.product(*(_moves(toy, one, limit, phi) for one in population)):
                 moved = tuple(one for one, _ in moves)
                 share_of_move = p * math.prod(q for _, q in moves)
                 for (children, more), q in _resampled(moved, share).items():
@@ -47,7 +62,9 @@ def smc(toy: Toy, particles: int, share: float, limit: int | None = None) -> dic
     return dict(law)
 
 
-def _moves(toy: Toy, particle: Particle, limit: int | None) -> list[tuple[Particle, float]]:
+def _moves(
+    toy: Toy, particle: Particle, limit: int | None, phi: Weights
+) -> list[tuple[Particle, float]]:
     """Return what a particle becomes by one masked step, with probabilities."""
     row, walks, weight = particle
     if not walks or row is None:
@@ -61,16 +78,24 @@ def _moves(toy: Toy, particle: Particle, limit: int | None) -> list[tuple[Partic
     z = end + sum(given[longer[-1]] for longer in following)
     if z == 0:
         return [((None, False, 0.0), 1.0)]
-    moves = [(_arrive(toy, longer, weight * z), given[longer[-1]] / z) for longer in following]
+    weight *= z / phi.prefix(row)
+    moves = [
+        (_arrive(toy, longer, weight * phi.prefix(longer), phi), given[longer[-1]] / z)
+        for longer in following
+    ]
+    whole = (row, False, weight * phi.complete(row))
     return [
         *(m for m in moves if m[1] > 0),
-        *([((row, False, weight * z), end / z)] if end else []),
+        *([(whole if whole[2] else (None, False, 0.0), end / z)] if end else []),
     ]
 
 
-def _arrive(toy: Toy, row: Row, weight: float) -> Particle:
-    """Return the particle at ``row``: done, or walking on."""
-    return (row, not (toy.ends_itself and row in toy.members), weight)
+def _arrive(toy: Toy, row: Row, weight: float, phi: Weights) -> Particle:
+    """Return the particle at ``row``: done, or walking on; lost if it has no weight."""
+    is_done = toy.ends_itself and row in toy.members
+    if weight and is_done:
+        weight *= phi.complete(row) / phi.prefix(row)
+    return (row, not is_done, weight) if weight else (None, False, 0.0)
 
 
 def _resampled(population: Population, share: float) -> dict[tuple[Population, int], float]:

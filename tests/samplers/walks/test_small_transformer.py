@@ -73,7 +73,10 @@ def test_counters_are_what_the_model_computed(model: Watched, name: str) -> None
             field: sum(sample.diagnostics[field] for sample in samples)
             for field in ("target_calls", "target_tokens", "distinct_evaluations")
         }
-        if name in NEEDS_DRAFT:
+        if name == "mcmc":
+            # Chains stand at many prefixes at once, and of many runs are not evaluated ahead.
+            assert usage.calls / 2 < total["target_calls"] <= usage.calls
+        elif name in NEEDS_DRAFT:
             # Where rows of a pass begin alike, the shared part was a row of its own: a matter of
             # what decodes together, which records do not show.
             assert usage.calls / 2 < total["target_calls"] <= usage.calls
