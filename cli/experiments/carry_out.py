@@ -105,11 +105,13 @@ class Experiment:
     def _planned(self, cell: Cell, artifacts: Artifacts) -> PlannedCell:
         from cdec.cli.runs.plan import Plan
 
-        output = self.folder.samples(cell.name)
+        is_dealt = cell.values.get("engine") == "ray"
+        output = self.folder.parts(cell.name) if is_dealt else self.folder.samples(cell.name)
         try:
             options = cell.options(artifacts.files(cell.tokenizer), output)
             refuse_code(options.methods.given, frozenset(self.typed), self.recipe.path)
             check_engine(options.dealing, cell.own)
+            _check_parts(options)
             plan = Plan.of(options, cell.own)
         except UsageError as error:
             raise ConfigError(
@@ -170,13 +172,29 @@ class Experiment:
             for each in planned:
                 name = each.cell.name
                 run.console.note(f"cell {len(done) + 1} of {len(planned)}: {name}")
-                status = max(status, _draw(each, run, kept.of(each.options)))
+                status = max(status, self._draw(each, run, kept.of(each.options)))
                 done.append(name)
             found = self._evaluated(done, run)
             self.folder.write(self._config(planned, digests), {"cells": len(done)})
             return found, status
         finally:
             held.close()
+
+    def _draw(self, each: PlannedCell, run: Run, kept: KeptModels) -> int:
+        """Carry one cell out; one whose samples are all there is left as it is."""
+        own = Run(run.signals, run.console, run.words, each.cell.own)
+        if each.options.dealing.engine == "ray":
+            from cdec.cli.runs.parts import sample_parts
+
+            status = sample_parts(each.options, own)
+            self.folder.join_parts(each.cell.name)
+        else:
+            from cdec.cli.runs.sample import sample
+
+            status = sample(each.options, own, kept)
+        if summary := own.summary():
+            run.console.note(summary)
+        return status
 
     def _evaluated(self, cells: Sequence[str], run: Run) -> Evaluation:
         """Evaluate the samples of cells, but of the one that they are held against."""
@@ -233,6 +251,26 @@ class _ModelsInTurn:
         return self.kept
 
 
+def _check_parts(options: SampleOptions) -> None:
+    """Refuse workers that are not to be had, and part files that cannot be joined.
+
+    Raises:
+        ExtraMissingError: Ray is not installed.
+        UsageError: Part files are tables.
+    """
+    if options.dealing.engine == "local":
+        return
+    from cdec.integrations.ray.cluster import ray_library
+
+    ray_library()
+    if options.dealing.part_format != "jsonl":
+        raise UsageError(
+            f"--part-format is {options.dealing.part_format}, and the samples of an experiment are "
+            "lines of JSON",
+            hint="leave it out",
+        )
+
+
 def _config(plan: Plan, home: Path) -> dict[str, Any]:
     """Return what decides the samples of a cell, beside the content of files.
 
@@ -253,17 +291,6 @@ def _config(plan: Plan, home: Path) -> dict[str, Any]:
         "model": named_model(options.loading.model),
         "constraint": dict(sorted(named.items())),
     }
-
-
-def _draw(each: PlannedCell, run: Run, kept: KeptModels) -> int:
-    """Carry one cell out; one whose samples are all there is left as it is."""
-    from cdec.cli.runs.sample import sample
-
-    own = Run(run.signals, run.console, run.words, each.cell.own)
-    status = sample(each.options, own, kept)
-    if summary := own.summary():
-        run.console.note(summary)
-    return status
 
 
 def _hash(source: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -43,6 +44,18 @@ class ExperimentFolder:
         """Return the file of the samples of a cell."""
         return self.path / "samples" / f"{cell}.jsonl"
 
+    def parts(self, cell: str) -> Path:
+        """Return the folder of the part files of a cell that workers draw."""
+        return self.path / "parts" / cell
+
+    def join_parts(self, cell: str) -> None:
+        """Write the samples of a cell from its part files, in the order of their names."""
+        files = sorted(self.parts(cell).glob("[!.]*.jsonl"))
+        with whole_file(self.samples(cell), force=True) as out:
+            for path in files:
+                with path.open("rb") as part:
+                    shutil.copyfileobj(part, out)
+
     def artifact(self, name: str, number: int) -> Path:
         """Return the file of an artifact; ``number`` counts the tokenizers from 0."""
         return (
@@ -70,8 +83,8 @@ class ExperimentFolder:
                 path=str(self.path),
             )
         try:
-            for folder in (self.path, self.path / "samples", self.path / "artifacts"):
-                folder.mkdir(parents=True, exist_ok=True)
+            for name in ("samples", "artifacts", "parts"):
+                (self.path / name).mkdir(parents=True, exist_ok=True)
             return locked_folder(self.path, self.path)
         except OSError as error:
             raise OutputError(
@@ -100,6 +113,7 @@ class ExperimentFolder:
             for name in config["cells"]:
                 for file in (path := self.samples(name), manifest_path(path)):
                     file.unlink(missing_ok=True)
+                shutil.rmtree(self.parts(name), ignore_errors=True)
         elif manifest_path(self._recipe).is_file():
             then = manifest_config(self._recipe)
             self._require_same(then, config)

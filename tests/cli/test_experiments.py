@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import signal
 import subprocess
@@ -369,6 +370,56 @@ def test_an_interrupted_grid_goes_on_to_the_same_bytes(
     assert cdec("run", recipe).status == 0
     assert cdec("run", recipe, "-o", "whole").status == 0
     assert samples_in(recipe.parent / "study") == samples_in(Path("whole"))
+
+
+CITY = """
+[sample]
+artifact = "cities.arrow"
+input = "prompts.jsonl"
+[[methods]]
+method = ["masked", "greedy"]
+"""
+
+
+@pytest.fixture
+def city(cdec: Runner, cities: Path) -> Path:
+    Path("prompts.jsonl").write_bytes(jsonl(*({"id": i, "prompt": f"City {i}:"} for i in range(5))))
+    Path("cities.arrow").write_bytes(cities.read_bytes())
+    Path("city.toml").write_text(CITY)
+    return Path("city.toml")
+
+
+@pytest.mark.usefixtures("in_turn")
+def test_workers_draw_cells_where_they_are_asked_to(cdec: Runner, city: Path) -> None:
+    def texts(folder: str) -> dict[str, list[tuple[int, str]]]:
+        return {
+            name: [(each["id"], each["text"]) for each in map(json.loads, text.splitlines())]
+            for name, text in samples_in(Path(folder)).items()
+        }
+
+    words = ("--engine", "ray", "--workers", 2, "--part-size", 2)
+    dealt = cdec("run", city, "-o", "dealt", *words, "--json")
+    assert dealt.status == 0, dealt.stderr
+    assert sorted(path.name for path in Path("dealt/parts/greedy").glob("*.jsonl")) == [
+        f"part-0000{number}.jsonl" for number in range(3)
+    ]
+    assert cdec("run", city, "-o", "alone").status == 0
+    assert texts("dealt") == texts("alone")
+    assert [each["records"] for each in dealt.records[0]["systems"]] == [5, 5]
+    Path("dealt/parts/greedy/part-00001.jsonl").unlink()
+    before = samples_in(Path("dealt"))
+    again = cdec("run", city, "-o", "dealt", *words)
+    assert again.status == 0 and samples_in(Path("dealt")) == before
+    assert cdec("run", city, "-o", "dealt", *words, "--force").status == 0
+    said = refused(cdec("run", city, *words, "--part-format", "parquet"), "E_CONFIG", 78)
+    assert "lines of JSON" in said
+
+
+def test_without_ray_no_worker_is_asked(cdec: Runner, city: Path) -> None:
+    if importlib.util.find_spec("ray") is not None:
+        pytest.skip("Ray is installed")
+    refused(cdec("run", city, "--engine", "ray"), "E_EXTRA", 69)
+    assert not Path("city").exists()
 
 
 def test_help_names_the_shipped_recipes() -> None:
