@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cdec.cli import sample
 from cdec.cli.eval import print_evaluation
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import flag_of, option, parameters_of, value_of
+from cdec.cli.frame.declaration import flag_of, option, parameters_of
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
 from cdec.cli.options.evaluation import hook_option
@@ -103,8 +103,7 @@ def _experiment(path: Path, options: Options, run: Run) -> Experiment:
     output = options.writing.output
     if output is not None and not isinstance(output, Path):
         raise UsageError(f"{output} is a URL, and an experiment goes to a folder of this machine")
-    declared = parameters_of(Options)
-    typed = {name: value_of(options, declared[name]) for name in run.typed - _OWN}
+    typed = {name: run.given[name] for name in run.typed - _OWN}
     recipe = Recipe.read(path)
     beside = path.with_suffix("") if str(path) == str(options.artifact) else Path(recipe.name)
     return Experiment(

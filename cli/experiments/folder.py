@@ -99,7 +99,7 @@ class ExperimentFolder:
         Args:
             config: ``artifacts``, ``files`` and ``models``, hashes by name; ``cells``, options by
                 name; ``evaluation``.
-            recipe: Bytes of the recipe, kept beside.
+            recipe: Bytes of the recipe, kept beside; none where it was typed.
             force: Whether all is drawn anew.
 
         Returns:
@@ -118,8 +118,9 @@ class ExperimentFolder:
             then = manifest_config(self._recipe)
             self._require_same(then, config)
             changed = _changed(then, config)
-        with whole_file(self._recipe, force=True) as out:
-            out.write(recipe)
+        if recipe:
+            with whole_file(self._recipe, force=True) as out:
+                out.write(recipe)
         self.write(config)
         return changed
 

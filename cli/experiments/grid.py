@@ -57,12 +57,17 @@ class Cell:
             artifacts: Files of the recipe's artifacts by name, for its model.
             output: Where samples go.
         """
+        own = {"output": output, "resume": True}
+        return options_from(SampleOptions, self.held_to(artifacts) | own)
+
+    def held_to(self, artifacts: Mapping[str, Path]) -> dict[str, Any]:
+        """Return the values with the files of artifacts in the place of their names."""
         values = dict(self.values)
         known = parameters_of(SampleOptions)
         for name, value in values.items():
             if known[name].metavar in ("ARTIFACT", "NAME=ARTIFACT"):
                 values[name] = _with_files(value, artifacts)
-        return options_from(SampleOptions, values | {"output": output, "resume": True})
+        return values
 
 
 def _with_files(value: Any, artifacts: Mapping[str, Path]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -93,6 +93,10 @@ class Recipe:
         """That of the file, without its ending."""
         return self.path.stem
 
+    def evaluated_by(self, more: Mapping[str, Any]) -> Recipe:
+        """Return it with further options of the evaluation, which win."""
+        return replace(self, evaluation={**self.evaluation, **more})
+
     @classmethod
     def read(cls, path: Path) -> Recipe:
         """Read a recipe, and check every key and value for itself.
@@ -123,11 +127,12 @@ def recipe_of(argument: str) -> Path | None:
     """Return the recipe that an argument of ``cdec run`` names; None where it names an artifact.
 
     Args:
-        argument: The place of a ``.toml``, or the name of a shipped recipe where no file has it.
+        argument: The place of a ``.toml``, or the name of a shipped recipe where no file has it; a
+            folder may have it, such as the one of its outputs.
     """
     if argument.endswith(".toml"):
         return Path(argument)
-    is_shipped = argument in recipe_names() and not Path(argument).exists()
+    is_shipped = argument in recipe_names() and not Path(argument).is_file()
     return recipe_path(argument) if is_shipped else None
 
 

@@ -60,6 +60,7 @@ class Run:
         console: Output streams; replaced when the options are known.
         words: What was typed after ``cdec``.
         typed: Names of the options that stood on the command line.
+        given: Values of these and of those in ``cdec.toml``, by name.
         clock: Of the run's time.
         kept: Returns what a signal leaves behind and how to go on; empty for nothing to say.
         summary: Returns what was done, for the end; empty for nothing to say.
@@ -69,6 +70,7 @@ class Run:
     console: Console
     words: tuple[str, ...] = ()
     typed: frozenset[str] = frozenset()
+    given: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     clock: RunClock = dataclasses.field(default_factory=RunClock)
     kept: Callable[[], str] = str
     summary: Callable[[], str] = str
@@ -104,7 +106,8 @@ def as_command(
         config = Config.load()
         configured = config.values(name, options_class, skip=run.typed)
         require_confirmed(config, options_class, configured, bool(given.get("trust_config")))
-        options = options_from(options_class, given | configured)
+        run.given = given | configured
+        options = options_from(options_class, run.given)
         progress = False if value_named(options, "stream") else value_named(options, "progress")
         run.console = Console(quiet=options.quiet, debug=options.debug, progress=progress)
         run.signals.before_exit = run.console.display.leave

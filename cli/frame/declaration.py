@@ -15,6 +15,7 @@ from cdec.core.options import Option
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "K": ("--K", "-K"),
     "artifact": ("--artifact", "-a"),
+    "cheapest": ("--cheapest", "-k"),
     "conjoined": ("--and",),
     "sets": ("--set",),
     "input": ("--input", "-i"),

@@ -71,6 +71,9 @@ COMMANDS: dict[str, Command] = {
     "eval": Command(
         "cdec.cli.eval", "Compute metrics of samples, and compare methods.", _MEASURE, _NUMPY_MIB
     ),
+    "tune": Command(
+        "cdec.cli.tune", "Choose options of a method: the cheapest, then the best.", _MEASURE
+    ),
     "report": Command(
         "cdec.cli.report", "Write an evaluation as one page, with plots.", _LOOK, _NUMPY_MIB
     ),

@@ -14,6 +14,16 @@ from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 _REFERENCES = "References"
 _METRICS = "Metrics"
 
+references_option = partial(
+    option,
+    None,
+    "Right answers by `id`: objects with any of answer, answers, entity_ids, label, relevant "
+    "(a list, or grades by answer), value (JSON), concepts. The samples' own `input` if not "
+    "given.",
+    _REFERENCES,
+    metavar="FILE",
+    common=True,
+)
 hook_option = partial(
     option,
     None,
@@ -28,15 +38,7 @@ hook_option = partial(
 class EvaluationOptions:
     """Evaluation of files of samples."""
 
-    references: str | None = option(
-        None,
-        "Right answers by `id`: objects with any of answer, answers, entity_ids, label, relevant "
-        "(a list, or grades by answer), value (JSON), concepts. The samples' own `input` if not "
-        "given.",
-        _REFERENCES,
-        metavar="FILE",
-        common=True,
-    )
+    references: str | None = references_option()
     target: str | None = option(
         None,
         "The law to follow: objects with id, text and probability, such as --method topn writes.",

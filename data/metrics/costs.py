@@ -12,6 +12,10 @@ _COUNTED = {
     "target_tokens": ("tokens", "Tokens that the model read a sample."),
     "draft_calls": ("calls", "Calls of the draft a sample."),
     "distinct_evaluations": ("prefixes", "Distinct prefixes that were evaluated a sample."),
+    "cost_per_token": (
+        "calls",
+        "Calls of the model a token, those of the draft counted by their cost; mean of samples.",
+    ),
     "acceptance_rate": ("share", "Share of proposed tokens that were accepted, mean of samples."),
     "seconds": ("s", "Seconds a sample, where records tell them."),
 }

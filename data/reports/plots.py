@@ -56,12 +56,8 @@ class Plot:
         return out.getvalue()
 
 
-def plots_of(evaluation: Mapping[str, Any], metrics: Sequence[str]) -> list[Plot]:
-    """Return the plots of an evaluation.
-
-    Args:
-        evaluation: As ``Evaluation.to_json`` returns it.
-        metrics: Those that get a panel, in their order.
+def require_plots() -> type[Figure]:
+    """Return the class of figures.
 
     Raises:
         ExtraMissingError: matplotlib is not installed.
@@ -72,14 +68,28 @@ def plots_of(evaluation: Mapping[str, Any], metrics: Sequence[str]) -> list[Plot
         raise ExtraMissingError(
             "plots need the package matplotlib", hint='pip install "cdec[report]"'
         ) from error
+    return Figure
+
+
+def plots_of(evaluation: Mapping[str, Any], metrics: Sequence[str]) -> list[Plot]:
+    """Return the plots of an evaluation.
+
+    Args:
+        evaluation: As ``Evaluation.to_json`` returns it.
+        metrics: Those that get a panel, in their order.
+
+    Raises:
+        ExtraMissingError: matplotlib is not installed.
+    """
+    figures = require_plots()
     systems = evaluation["systems"]
     units = evaluation["units"]
-    found = [_intervals(Figure, systems, metrics, units)] if metrics else []
+    found = [_intervals(figures, systems, metrics, units)] if metrics else []
     if any(system["reliability"] for system in systems):
-        found.append(_reliability(Figure, systems))
+        found.append(_reliability(figures, systems))
     quality = next((m for m in metrics if units[m] == "share" and _is_known(systems, m)), None)
     if quality is not None and _is_known(systems, "target_calls"):
-        found.append(_against_cost(Figure, systems, quality))
+        found.append(_against_cost(figures, systems, quality))
     return found
 
 
@@ -152,6 +162,51 @@ def _reliability(figures: type[Figure], systems: Sequence[Mapping[str, Any]]) ->
     axes.legend(frameon=False, fontsize=8)
     caption = "Reliability: on the diagonal answers are right as often as was said."
     return Plot("reliability", caption, figure)
+
+
+def frontier_plot(
+    candidates: Sequence[Mapping[str, Any]], chosen: str, labels: tuple[str, str]
+) -> Plot:
+    """Return quality against cost, with the frontier: those than which none is cheaper and better.
+
+    Args:
+        candidates: By rising cost, each with ``cell``, ``cost`` and ``quality`` (value, lower,
+            upper), ``cheap`` and ``frontier``.
+        chosen: The cell that is named.
+        labels: Of cost and of quality, with their units.
+
+    Raises:
+        ExtraMissingError: matplotlib is not installed.
+    """
+    figure = require_plots()(figsize=(1.8 * _INCHES, 1.3 * _INCHES), layout="constrained")
+    axes = figure.subplots()
+    best = [each for each in candidates if each["frontier"]]
+    axes.plot(*_places(best), drawstyle="steps-post", color="#888", linewidth=0.8, zorder=1)
+    for each in candidates:
+        (x,), (y,) = _places([each])
+        for found, is_across in ((each["cost"], True), (each["quality"], False)):
+            ends = [found["lower"], found["upper"]]
+            if all(isinstance(end, int | float) for end in ends):
+                line = (ends, [y, y]) if is_across else ([x, x], ends)
+                axes.plot(*line, color="#ccc", linewidth=0.8, zorder=0)
+        filling = "black" if each["cell"] == chosen else "#999" if each["cheap"] else "white"
+        axes.plot([x], [y], "o", color="black", markerfacecolor=filling, markersize=5, zorder=2)
+    at = next(each for each in candidates if each["cell"] == chosen)
+    axes.set_title(f"chosen: {_plain(chosen)}", fontsize=9)
+    (x,), (y,) = _places([at])
+    axes.plot([x], [y], "o", color="black", markersize=10, fillstyle="none", zorder=3)
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
+    axes.grid(color="#eee", linewidth=0.6)
+    caption = "Grey: the cheapest; ringed: the one that is chosen; the line is the frontier."
+    return Plot("frontier", caption, figure)
+
+
+def _places(candidates: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
+    return (
+        [each["cost"]["value"] for each in candidates],
+        [each["quality"]["value"] for each in candidates],
+    )
 
 
 def _against_cost(figures: type[Figure], systems: Sequence[Mapping[str, Any]], metric: str) -> Plot:

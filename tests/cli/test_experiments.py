@@ -322,9 +322,9 @@ def test_functions_run_only_where_they_are_typed(cdec: Runner, recipe: Path) -> 
 
 
 def test_recipes_are_typed_and_never_found(cdec: Runner, recipe: Path, letters: Path) -> None:
-    Path("disc").mkdir()
-    said = cdec("run", "disc").stderr
-    assert "grid" not in said and "cell" not in said
+    Path("disc").write_bytes(letters.read_bytes())
+    drawn = cdec("run", "disc", "--prompt", "x")
+    assert drawn.status == 0 and b'"text"' in drawn.stdout and not Path("disc/samples").exists()
     assert "recipes that ship: asap" in refused(cdec("run", "no.toml"), "E_NOINPUT", 66)
     for words in (("--dry-run",), ("--hook", "a:b")):
         assert "without a recipe" in refused(cdec("run", letters, "--prompt", "x", *words))
@@ -442,6 +442,7 @@ def test_the_recipe_of_asap_shows_that_its_draws_approach_the_law(cdec: Runner) 
     assert tv["asap-burn-in=100"] < tv["asap-burn-in=0"] < tv["masked"]
     assert tv["exact"] < tv["masked"]
     assert sorted(path.name for path in Path().iterdir()) == ["asap"]
+    assert cdec("run", "asap", "--json").records == [found]
 
 
 @pytest.mark.slow
