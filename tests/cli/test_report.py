@@ -79,6 +79,7 @@ def test_an_evaluation_gives_the_page_of_its_samples(cdec: Runner) -> None:
 
 
 @pytest.mark.usefixtures("files")
+@pytest.mark.slow
 def test_equal_samples_give_equal_files(cdec: Runner) -> None:
     written = []
     for _ in range(2):

@@ -190,6 +190,7 @@ def drawn() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_pages_about_methods_show_their_pictures(drawn: dict[str, Any]) -> None:
     assert sorted(ILLUSTRATED.values()) == sorted(drawn["PICTURES"])
     for page, name in ILLUSTRATED.items():
@@ -198,6 +199,7 @@ def test_pages_about_methods_show_their_pictures(drawn: dict[str, Any]) -> None:
         assert len(shown) == 1 and len(shown[0].split()) > 5, f"{page}: for those who see nothing"
 
 
+@pytest.mark.slow
 def test_pictures_are_those_that_the_script_draws(drawn: dict[str, Any]) -> None:
     for name, draw in drawn["PICTURES"].items():
         text = (DOCS / "assets" / f"{name}.svg").read_text()
@@ -213,6 +215,7 @@ def test_pictures_are_those_that_the_script_draws(drawn: dict[str, Any]) -> None
             assert left > 0 and left + letters * size * 0.56 < width, f"{name}: {part.text}"
 
 
+@pytest.mark.slow
 def test_the_numbers_of_the_pictures_are_laws(drawn: dict[str, Any]) -> None:
     assert sum(drawn["Q"].values()) == pytest.approx(1)
     assert sum(drawn["MASKED"].values()) == pytest.approx(1)

@@ -94,6 +94,7 @@ def test_escapes_lead_on_where_some_character_is_left() -> None:
         assert len(found) > 5, "in several spellings"
 
 
+@pytest.mark.slow
 def test_other_values_are_told_apart_beside_strings() -> None:
     items = {"anyOf": [{"enum": [1]}, {"type": "string", "pattern": "^(a|b)$"}]}
     schema = {"type": "array", "uniqueItems": True, "items": items, "minItems": 2}

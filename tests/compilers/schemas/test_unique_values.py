@@ -229,6 +229,7 @@ def walked(session: Any, random_: random.Random, prefer: bytes, most: int = 90) 
 
 
 @pytest.mark.parametrize("number", range(len(SCHEMAS)))
+@pytest.mark.share(4)
 def test_what_is_finished_is_valid_and_its_spellings_are_taken(number: int) -> None:
     schema = SCHEMAS[number]
     session, validates = session_of(schema), parser_of(json.dumps(schema))

@@ -304,6 +304,7 @@ def made(texts: Any, **options: Any) -> SetConstraint:
     suffix=st.sampled_from(["", ">"]),
     normalize=st.sampled_from(["none", "nfc"]),
 )
+@pytest.mark.slow
 def test_it_is_what_the_file_opens_as(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], space: str, **options: Any
 ) -> None:

@@ -161,6 +161,7 @@ def test_denial_comes_before_fitting() -> None:
 
 
 @pytest.mark.parametrize(("seed", "most"), [(8, 2), (132, 3), (163, 2), (202, 2)])
+@pytest.mark.share(2)
 def test_the_mass_that_a_limit_cuts_off_goes_to_texts_that_end_in_time(
     seed: int, most: int
 ) -> None:

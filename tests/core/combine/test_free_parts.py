@@ -133,6 +133,7 @@ class Read:
 
 
 @pytest.mark.parametrize("free", CASES, ids=range(len(CASES)))
+@pytest.mark.share(6)
 def test_masks_are_those_of_a_text_read_by_its_bytes(free: FreeText) -> None:
     world = World(PIECES, MEMBERS)
     constraint = FreeTextConstraint(world.constraint(), free)

@@ -104,6 +104,7 @@ def test_masks_above_deep_stacks_are_steps_where_texts_have_many_readings(seed: 
 
 @pytest.mark.parametrize("lexer", ["contextual", "dynamic"])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.share(2)
 def test_the_laws_hold_for_members_of_height_400(seed: int, lexer: str) -> None:
     rng = np.random.default_rng([seed, 402])
     grammar = deep_grammar(rng, ambiguous=False)

@@ -55,6 +55,7 @@ GRAMMARS = {
 
 @pytest.mark.parametrize("lexer", ["contextual", "dynamic"])
 @pytest.mark.parametrize("name", GRAMMARS)
+@pytest.mark.share(4)
 def test_texts_that_nest_end_in_time(name: str, lexer: str) -> None:
     constraint = grammar_constraint(GRAMMARS[name], VOCABULARY, lexer=lexer)
     rng = np.random.default_rng(0)
@@ -75,6 +76,7 @@ def test_blocks_by_indentation_end_in_time() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.share(20)
 def test_random_grammars_are_never_cut(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     source = random_grammar(rng, nullable=bool(seed % 2))
@@ -91,6 +93,7 @@ def test_random_grammars_are_never_cut(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.share(3)
 def test_deep_stacks_are_closed(seed: int) -> None:
     rng = np.random.default_rng(seed)
     deep = deep_grammar(rng, ambiguous=bool(seed % 2))

@@ -322,6 +322,7 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
 
 @pytest.mark.parametrize("lexer", ["contextual", "basic"])
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.share(8)
 def test_texts_inside_and_outside_are_larks(name: str, lexer: str, tmp_path: Path) -> None:
     source, inside, outside = CASES[name]
     parser: Any = lark.Lark(source, parser="lalr", lexer=lexer)
@@ -399,6 +400,7 @@ LAZY = {
 
 
 @pytest.mark.parametrize("name", LAZY)
+@pytest.mark.share(2)
 def test_the_language_is_that_of_dynamic_complete(name: str, tmp_path: Path) -> None:
     source, letters, longest, more = LAZY[name]
     constraint = compiled(source, tmp_path, lexer="dynamic")

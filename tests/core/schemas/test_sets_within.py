@@ -89,6 +89,7 @@ def assert_same_masks(left: Constraint, right: Constraint, rng: np.random.Genera
 @pytest.mark.parametrize("escapes", ["usual", "any"])
 @pytest.mark.parametrize("around", [in_object, in_array, lambda city: city])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.share(8)
 def test_masks_are_those_of_the_members_as_an_enum(
     case: MemberCase, around: Any, escapes: Any
 ) -> None:
@@ -107,6 +108,7 @@ FEW = {
 @pytest.mark.parametrize("bounds", [{}, {"minItems": 3}, {"maxItems": 2}])
 @pytest.mark.parametrize("others", [[], [{"type": "null"}, {"const": 7}]])
 @pytest.mark.parametrize("case", FEW.values(), ids=FEW)
+@pytest.mark.share(6)
 def test_members_that_must_differ_are_those_of_an_enum(
     case: MemberCase, bounds: Any, others: Any
 ) -> None:

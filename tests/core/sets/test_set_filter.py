@@ -268,6 +268,7 @@ def test_a_million_members_are_all_accepted(constraint: SetConstraint) -> None:
     assert len(np.unique(states)) == len(states)
 
 
+@pytest.mark.slow
 def test_laws_hold_for_states_of_a_large_set(constraint: SetConstraint) -> None:
     rng = np.random.default_rng(3)
     prefixes, _ = sample_prefixes(constraint, rng, 24)

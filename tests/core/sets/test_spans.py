@@ -189,6 +189,7 @@ def test_dead_ends_are_owned_up_to_where_bytes_are_no_tokens() -> None:
     ],
     ids=lambda given: str(given)[:8],
 )
+@pytest.mark.share(3)
 def test_hostile_documents_cost_little(text: str, options: SpanOptions) -> None:
     began = time.process_time()
     constraint = SpanConstraint(text, VOCABULARY, options)

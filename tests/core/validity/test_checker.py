@@ -173,6 +173,7 @@ def test_a_process_that_stands_still_is_ended(
     assert other(b"no") is True
 
 
+@pytest.mark.slow
 def test_threads_share_the_process(judge: Judge) -> None:
     checks = [TextChecker(lexed(f'start: "{i}"\n'), seconds=20, judge=judge) for i in range(4)]
     found: dict[int, list[bool | None]] = {}

@@ -120,6 +120,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
+@pytest.mark.slow
 def test_a_row_that_shared_texts_make_too_long_is_an_error_before_it_is_made() -> None:
     files = [make() for make in BOMBS.values()]
     assert max(map(len, files)) < 2 << 20

@@ -83,6 +83,7 @@ def drawn(
 
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("style", STYLES)
+@pytest.mark.share(5)
 def test_required_calls_are_drawn_as_the_style_writes_them(
     style: str, parallel: bool, models: dict[str, Any]
 ) -> None:
@@ -117,6 +118,7 @@ def test_required_calls_are_drawn_as_the_style_writes_them(
 
 
 @pytest.mark.parametrize("style", sorted(STYLES.keys() - {"json"}))
+@pytest.mark.share(2)
 def test_texts_may_call_or_not(style: str, models: dict[str, Any]) -> None:
     tools = ToolCalls(DEFINED, "auto")
     samples, held = drawn(models[style], n=16, tools=tools)

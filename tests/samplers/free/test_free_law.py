@@ -294,6 +294,7 @@ def accepts(name: str, text: str) -> bool:
 
 @KINDS
 @pytest.mark.parametrize("method", ["masked", "exact"])
+@pytest.mark.share(2)
 def test_compiled_draws_have_the_law_of_both_stages(name: str, method: str) -> None:
     world = world_of(name)
     options = {"exact": {"fallback": "none"}}.get(method, {})

@@ -112,6 +112,7 @@ def lookahead(
         ("cdsl", {"verify": "speculative", "depth": 2, "branch": 3}, cdsl),
     ],
 )
+@pytest.mark.share(2)
 def test_draws_by_a_draft_have_the_law_of_both_stages(
     world: World, method: str, options: dict[str, Any], law: Any
 ) -> None:
@@ -193,6 +194,7 @@ OWN = ("log_weight", "log_candidate_weight", "finish_reason", "valid", "text", "
 
 @WORLDS
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.share(10)
 def test_every_method_draws_its_part_as_if_free_text_were_the_prompt(
     world: World, method: str
 ) -> None:

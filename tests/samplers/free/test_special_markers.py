@@ -86,6 +86,7 @@ def test_draws_have_the_law_of_both_stages(
 
 @pytest.mark.parametrize("marker", ["<s>", "<s>ab<e>", "b<s>"])
 @pytest.mark.parametrize("budget", [0, 1, 2])
+@pytest.mark.share(3)
 def test_a_budget_forces_the_model_into_special_tokens(marker: str, budget: int) -> None:
     world, law, spelt = World(PIECES, MEMBERS), {}, as_bytes(marker)
     for free in world.free_parts([spelt, E], budget):
@@ -123,6 +124,7 @@ def test_tagged_regions_have_the_law_of_their_parts_in_turn(tags: tuple[str, str
 
 @pytest.mark.parametrize("method", ["masked", "exact", "disc", "topn", "smc"])
 @pytest.mark.parametrize("tags", TAGS, ids="|".join)
+@pytest.mark.share(5)
 def test_regions_between_special_tokens_are_valid(method: str, tags: tuple[str, str]) -> None:
     free = FreeText(between=tags, regions=2, budget=1)
     samples = draw(BETWEEN, free, method, n=8, max_new_tokens=80)

@@ -318,6 +318,7 @@ def accounts(samples: list[Sample]) -> list[list[object]]:
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.share(2)
 def test_accounts_do_not_depend_on_which_draws_decode_together(method: str) -> None:
     for seed in range(12):
         constrained = seed % 2 == 1
@@ -328,6 +329,7 @@ def test_accounts_do_not_depend_on_which_draws_decode_together(method: str) -> N
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.share(2)
 def test_accounts_do_not_depend_on_which_draws_decode_first(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,6 +379,7 @@ def test_a_forced_tail_takes_steps_of_the_constraint_in_proportion(
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.share(2)
 def test_no_more_prefixes_than_max_walks_are_evaluated_together(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.samplers.mentored.mentored_checks import check, peaked_pair
 from tests.shared import REPOSITORY
 
@@ -12,6 +14,7 @@ WAITING = (126758, 592149, 974376, 1304, 11939, 12014)
 """Pairs, one in 25,000, where the exact side's cost between its edges must be known exactly."""
 
 
+@pytest.mark.slow
 def test_a_side_that_is_exact_does_not_keep_the_other_from_being_refined() -> None:
     # subtle: in a process of its own, as a compiled loop that never ends cannot be interrupted.
     code = (
