@@ -145,6 +145,7 @@ FREE = {
 }
 
 
+@pytest.mark.share("kind", "free")
 @pytest.mark.parametrize("free", FREE)
 @pytest.mark.parametrize("kind", sorted(set(CONSTRAINTS) - {"none"}))
 @pytest.mark.parametrize(("method", "options"), CASES)

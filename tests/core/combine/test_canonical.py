@@ -73,6 +73,7 @@ def words_of(vocabulary: Vocabulary) -> Constraint:
         (words_of, ("the name  a", "their\n\n12", "a \n", "aaaa")),
     ],
 )
+@pytest.mark.share(4)
 def test_large_languages_keep_the_laws_but_may_get_stuck(
     name: str, make: Callable[[Vocabulary], Constraint], texts: tuple[str, ...]
 ) -> None:

@@ -84,6 +84,7 @@ def assert_agrees(vocabulary: Vocabulary, texts: Sequence[str], seed: int, other
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.share(4)
 def test_exactly_the_rows_that_the_tokenizer_writes_are_written(name: str) -> None:
     assert_agrees(tokenizer_named(name), random_texts(1, 2000), 1, 4)
 
@@ -106,6 +107,7 @@ def test_ten_thousand_texts_of_each_real_tokenizer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.share(4)
 def test_masks_are_the_tokens_that_may_follow(name: str) -> None:
     vocabulary = tokenizer_named(name)
     speller, rng = Speller(Spelling.of(vocabulary)), np.random.default_rng(0)
