@@ -263,13 +263,15 @@ def test_the_limit_holds_for_whatever_is_asked(question: str) -> None:
 
 
 _LONG = """
-import sys
+import signal
 import numpy as np
 from tests.core.grammars.engine.test_grammar_masks import chained
 from tests.core.grammars.engine.plain_engine import session_with
 constraint = chained(260)
 session = session_with(constraint, a_mask=1 << 50)
 states = session.start(1)
+# Who runs the tests in the background may have told all to ignore interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("ready", flush=True)
 while True:
     states = session.advance(states, np.array([120]))
@@ -288,6 +290,9 @@ def test_an_interrupt_is_heard_while_a_kernel_works() -> None:
         time.sleep(1.5)
         child.send_signal(signal.SIGINT)
         begun = time.monotonic()
-        _, said = child.communicate(timeout=60)
+        try:
+            _, said = child.communicate(timeout=60)
+        finally:
+            child.kill()
     assert "KeyboardInterrupt" in said
     print(f"heard after {time.monotonic() - begun:.2f} s")
