@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +35,8 @@ from cdec.core.constraint import CANONICAL, Constraint, Facts, all_accept
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, UsageError
 from cdec.core.session import DEAD, DONE, FAR, Session
-from cdec.core.spelling.reading import Spelling
-from cdec.core.spelling.speller import START, Spelled, Speller
+from cdec.core.spelling.base import TokenStates
+from cdec.core.spelling.kinds import speller_of
 from cdec.core.tokens.vocabulary import Vocabulary
 
 _MOST_STEPS = 1 << 20
@@ -59,7 +60,7 @@ class CanonicalTexts(Constraint):
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        self.speller = Speller(Spelling.of(vocabulary))
+        self.speller = speller_of(vocabulary)
         self._session = SpellerSession(self.speller)
 
     @cached_property
@@ -95,11 +96,11 @@ class SpellerSession(ForwardingSession):
 
     counts_states = True
 
-    def __init__(self, speller: Speller) -> None:
+    def __init__(self, speller: TokenStates[Any]) -> None:
         super().__init__(None, speller.vocabulary)
         self._speller = speller
-        self._states: list[Spelled] = [START]
-        self._numbers: dict[Spelled, int] = {START: 0}
+        self._states = [speller.start]
+        self._numbers = {speller.start: 0}
         self._after: dict[tuple[int, int], int] = {}
         self._ends = frozenset(speller.vocabulary.eos_token_ids)
         self._lock = Lock()

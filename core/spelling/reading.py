@@ -21,7 +21,8 @@ from cdec.core.tokens.vocabulary import Vocabulary
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """What the library's ``ByteLevel`` splits by (Radford et al. 2019)."""
 _DIGITS, _NUMBERS = f"{DIGIT}|{NO_DIGIT}+", f"{DIGIT}+|{NO_DIGIT}+"
-_ESCAPE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE_MARK}
+ESCAPE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE_MARK}
+"""What SentencePiece does to spaces."""
 
 
 def refusal(what: str) -> CanonicalError:
@@ -60,24 +61,24 @@ class Spelling:
     characters: NDArray[np.bool_] | None
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary) -> Spelling:
+    def of(cls, vocabulary: Vocabulary, spec: Spec) -> Spelling:
         """Read the tokenizer of a vocabulary. Cost: some two seconds for 131,072 tokens.
+
+        Args:
+            vocabulary: Of the model.
+            spec: ``vocabulary.spec()``, of byte pair encoding.
 
         Raises:
             CanonicalError: It has parts whose effect on a text is not known here.
-            UsageError: The vocabulary has no tokenizer.
         """
-        spec = vocabulary.spec()
         model = spec["model"]
-        if model["type"] != "BPE":
-            raise refusal(f"its model is of the type {model['type']}")
         is_composed = _is_composed(spec)
         atoms: list[str] = []
         programs = [PatternReader(p, atoms).read() for p in _patterns(spec)]
         classes = CharacterClasses(atoms)
-        if _ESCAPE in normalizers(spec):
+        if ESCAPE in normalizers(spec):
             classes.of[ord(" ")] = classes.of[ord(SPACE_MARK)]
-        added, added_join = _added(spec, vocabulary)
+        added, added_join = added_tokens(spec, vocabulary)
         words, characters = _words(spec, vocabulary, added)
         merges = Merges(merge_pairs(model), model["vocab"], words, vocabulary.width)
         wholes = _wholes(model, words, merges, vocabulary)
@@ -112,7 +113,7 @@ def _leave_out(parts: list[Parts | None], ids: Sequence[int]) -> None:
 def _is_composed(spec: Spec) -> bool:
     """Say whether texts are brought into normal form C; refuse other normalisers."""
     parts = normalizers(spec)
-    if parts and parts[-1] == _ESCAPE:
+    if parts and parts[-1] == ESCAPE:
         parts.pop()
     if any(part["type"] != "NFC" for part in parts):
         wrong = next(part["type"] for part in parts if part["type"] != "NFC")
@@ -144,7 +145,7 @@ def _patterns(spec: Spec) -> list[str]:
     return found
 
 
-def _added(spec: Spec, vocabulary: Vocabulary) -> tuple[AddedTokens, bool]:
+def added_tokens(spec: Spec, vocabulary: Vocabulary) -> tuple[AddedTokens, bool]:
     """Return the added tokens that stand for text, and whether they are normalised."""
     kept = [t for t in spec["added_tokens"] if vocabulary.is_ordinary[t["id"]] and not t["special"]]
     for flag in ("single_word", "lstrip", "rstrip"):

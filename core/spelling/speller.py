@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.mask import mask_words
 from cdec.core.recent import Recent
 from cdec.core.spelling.added import NONE, Begun
+from cdec.core.spelling.base import TokenStates
 from cdec.core.spelling.composition import is_normal, stands_alone, tail_of
 from cdec.core.spelling.reading import Spelling
 from cdec.core.spelling.shapes import code_points_of, needed_bytes
@@ -71,7 +71,7 @@ class _Tailed(NamedTuple):
 START = Spelled(((_NOWHERE, _ACROSS, None),))
 
 
-class Speller:
+class Speller(TokenStates[Spelled]):
     """States and masks of what a tokenizer writes.
 
     Args:
@@ -79,10 +79,9 @@ class Speller:
     """
 
     def __init__(self, spelling: Spelling) -> None:
-        self.vocabulary = spelling.vocabulary
+        super().__init__(spelling.vocabulary)
         self._spelling = spelling
         self._splits, self._shapes = spelling.splits, spelling.shapes
-        self.words = mask_words(self.vocabulary.width)
         self._beginnings = {t[:n] for t in spelling.wholes for n in range(1, len(t) + 1)}
         self._follows = spelling.merges.row
         self._firsts: dict[tuple[int, int], list[NDArray[np.int32]]] = {}
@@ -92,7 +91,7 @@ class Speller:
         self._is_whole = np.array([not lead for lead in self._shapes.leads], np.bool_)
         self._tails = sorted(set(self._shapes.tails) - {b""})
         self._tailed = self._read_tails()
-        self._breaks = self._packed(sorted(self.vocabulary.special_token_ids))
+        self._breaks = self.packed(sorted(self.vocabulary.special_token_ids))
         self._joining = self._read_joining() if spelling.is_composed else []
         self._rows: Recent[NDArray[np.int32]] = Recent(1 << 30, _KEPT_BYTES)
         self._guessed: Recent[tuple[NDArray[np.int32], NDArray[np.int32]]] = Recent(_KEPT)
@@ -101,6 +100,11 @@ class Speller:
         self._is_read = {
             i for i, token in enumerate(self.vocabulary.token_bytes) if token in self._beginnings
         }
+
+    @property
+    def start(self) -> Spelled:
+        """The state before the first token of a text."""
+        return START
 
     def may_end(self, state: Spelled) -> bool:
         """Say whether a text may end here, or whether a special or added token may follow."""
@@ -269,23 +273,23 @@ class Speller:
 
     def _row(self, state: Spelled) -> NDArray[np.int32]:
         if state.begun:
-            row = self._packed([i for i in self._leading if self._guesses_after(state, i)])
+            row = self.packed([i for i in self._leading if self._guesses_after(state, i)])
         else:
             across, within = self._guessed.get(state.guesses, lambda: self._guessed_rows(state))
             row = across.copy()
             if state.token != _NO_TOKEN:
                 row |= within & self._follows(state.token)
         if state.added:
-            row &= ~self._packed(self._spelling.added.completing(state.added))
+            row &= ~self.packed(self._spelling.added.completing(state.added))
         if self._spelling.is_composed:
             key = state.tail, state.begun
-            row &= self._barred.get(key, lambda: ~self._packed(self._uncomposed(state)))
+            row &= self._barred.get(key, lambda: ~self.packed(self._uncomposed(state)))
         if self.may_end(state):
             row |= self._breaks
             texts = self._spelling.added.texts
             if texts:
                 ids = [i for i in texts if self._after_added(state, i) is not None]
-                row |= self._packed(ids)
+                row |= self.packed(ids)
         return row
 
     def _guessed_rows(self, state: Spelled) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -312,7 +316,7 @@ class Speller:
                 lives |= self._live_shapes(shapes.walk(self._splits, first), first)
             lives &= self._is_whole
             chosen = np.append(lives, False)[shapes.of]  # the last is that of no text
-            found = self._placed[place, way] = self._packed(np.flatnonzero(chosen))
+            found = self._placed[place, way] = self.packed(np.flatnonzero(chosen))
         return found
 
     def _live_shapes(self, at: NDArray[np.int32], first: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -337,12 +341,6 @@ class Speller:
         goes_on = [(within[:, self._classes_of(tail)] >= 0).any(axis=1) for tail in self._tails]
         rows = np.array(goes_on, np.bool_).reshape(len(goes_on), len(within))
         return _Tailed(np.array(numbers, np.int64), tails, np.asarray(has_text), rows)
-
-    def _packed(self, ids: object) -> NDArray[np.int32]:
-        """Return the mask of some tokens, int32[words]."""
-        bits = np.zeros(self.words * 32, np.bool_)
-        bits[np.asarray(ids, np.int64)] = True
-        return np.packbits(bits, bitorder="little").view(np.int32)
 
     def _has(self, row: NDArray[np.int32], token: int) -> bool:
         return bool(row[token >> 5] >> (token & 31) & 1)

@@ -279,7 +279,7 @@ def token_bytes(spec: Spec, special_ids: Collection[int]) -> list[bytes]:
         _fill_byte_level(table, tokens)
     else:
         _fill_pieces(table, tokens, spec)
-    mark = None if byte_level else _space_mark(spec)
+    mark = None if byte_level else space_mark(spec)
     for token_id, content in added.items():
         text = content if mark is None else content.replace(mark, " ")
         # A SentencePiece byte token stays a byte where the file lists it as an added token too.
@@ -317,7 +317,7 @@ def _fill_byte_level(table: list[bytes], tokens: dict[int, str]) -> None:
 
 
 def _fill_pieces(table: list[bytes], tokens: dict[int, str], spec: Spec) -> None:
-    mark = _space_mark(spec)
+    mark = space_mark(spec)
     byte_fallback = bool(spec["model"].get("byte_fallback"))
     fallback = {f"<0x{b:02X}>": bytes([b]) for b in range(256)} if byte_fallback else {}
     for token_id, token in tokens.items():
@@ -327,7 +327,7 @@ def _fill_pieces(table: list[bytes], tokens: dict[int, str], spec: Spec) -> None
         table[token_id] = byte
 
 
-def _space_mark(spec: Spec) -> str | None:
+def space_mark(spec: Spec) -> str | None:
     """Return the character that stands for a space in the pieces, None where a space does."""
     for part in pre_tokenizers(spec):
         if part["type"] == "Metaspace":

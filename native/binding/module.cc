@@ -245,6 +245,7 @@ static PyMethodDef table[] = {
     ROW(merge_words, "pairs:m ranks:m made:m symbols:s starts:n+1 lengths:n last:n,k"),
     ROW(follow_row,
         "pairs:m ranks:m spine:k spine_ranks:k place:v token:p stop:p rank:p row:w"),
+    ROW(best_ways, "sources:m scores:m offsets:n+1 crossing:n best:n"),
     ROW(fill_pairs, "table:t lefts:m rights:m used"),
     ROW(byte_trie_size, "data:b starts:v ids:n shared:n+1"),
     ROW(byte_trie_fill,

@@ -349,6 +349,13 @@ CDEC_API int64_t cdec_follow_row(cdec_i64 pairs, cdec_i32 ranks, cdec_i32 spine,
                                  cdec_i32 spine_ranks, cdec_i32 place, cdec_i32 token,
                                  cdec_i32 stop, cdec_i32 rank, cdec_i32_out row);
 
+/* Best sums of scores of pieces by which texts behind one place are cut. Texts are numbered, shorter
+ * ones first; those before the last pieces of text v, and these pieces' scores, stand from offsets[v]
+ * [n + 1] on, `sources` and `scores` [m]. Text 0 is empty, and best[0] given. A way that leads to a text
+ * from before the place has the sum crossing [n]. Writes `best` [n]. */
+CDEC_API int64_t cdec_best_ways(cdec_i32 sources, cdec_f64 scores, cdec_i64 offsets,
+                                cdec_f64 crossing, cdec_f64_out best);
+
 /* Write how many bytes each of the sorted texts `ids` [n] shares with the one before to `shared`
  * [n + 1], whose last stays 0; return the number of nodes of their byte trie. */
 CDEC_API int64_t cdec_byte_trie_size(cdec_u8 data, cdec_i64 starts, cdec_i32 ids,

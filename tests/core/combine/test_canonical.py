@@ -25,7 +25,7 @@ from tests.laws.worlds import Row, Toy, toy_set
 from tests.samplers import enumeration
 
 TEXTS = ("name", "the name", "their names", "a  b", "a \n b", "it's 1234", "it'sn", "aaaaaaa 12")
-NAMES = ("qwen", "gpt2", "pieces", "runs")
+NAMES = ("qwen", "gpt2", "pieces", "runs", "unigram-whole", "unigram-bytes")
 SCHEMA = '{"type": "object", "properties": {"name": {"enum": ["their", "the", "  a"]}}}'
 GRAMMAR = 'start: item (", " item)*\nitem: "name" | "the name" | "[" start "]" | /[0-9]+/'
 
@@ -81,7 +81,9 @@ def test_large_languages_keep_the_laws_but_may_get_stuck(
     inner = make(vocabulary)
     narrow = canonical(inner)
     rows = [row for row in own_rows(vocabulary, texts) if states_after(inner.session(), [row]) >= 0]
-    assert rows and narrow.facts.is_sound == (make is words_of)
+    # Sums of scores grow with a word, so that no state comes again.
+    is_searched = make is words_of and not name.startswith("unigram")
+    assert rows and narrow.facts.is_sound == is_searched
     session, rng = narrow.session(), np.random.default_rng(1)
     for row in rows:  # every neighbouring cut of a member is refused, at some token or at its end
         assert session.is_complete(states_after(session, [row]))[0]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -106,9 +108,81 @@ def _sentencepiece(*, splits: bool) -> Vocabulary:
     return vocabulary.with_eos([vocab["</s>"]])
 
 
-def _without_special(tokenizer: Tokenizer, names: set[str]) -> str:
-    import json
+def _unigram(*, splits: bool, falls_back: bool, added: Sequence[str] = ()) -> Vocabulary:
+    """Return a trained Unigram tokenizer of SentencePiece's kind."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(split=splits, prepend_scheme="first")
+    special = ["<unk>", "</s>"]
+    trainer = trainers.UnigramTrainer(
+        vocab_size=160, special_tokens=special, unk_token="<unk>", show_progress=False
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    spec = json.loads(tokenizer.to_str())
+    pieces = [(piece, score) for piece, score in spec["model"]["vocab"]]
+    return unigram_of(
+        pieces, pre_tokenizer=tokenizer.pre_tokenizer, falls_back=falls_back, added=added
+    )
 
+
+def _scored(seed: int, **parts: Any) -> Vocabulary:
+    """Return a Unigram tokenizer of random pieces, whose sums of scores are often equal."""
+    rng, text = np.random.default_rng(seed), CORPUS[0] + CORPUS[-1]
+    mark = "▁" if "pre_tokenizer" in parts or "normalizer" in parts else " "
+    pieces = dict.fromkeys(text[:200:3])
+    while len(pieces) < 200:
+        start, size = int(rng.integers(len(text))), int(rng.integers(2, 7))
+        pieces.setdefault(text[start : start + size])
+    scores = rng.choice([-0.1, -0.2, -0.3, -0.7, -1.1, -1.3, -2.4], len(pieces))
+    marked = [piece.replace(" ", mark) for piece in pieces]
+    listed = [(piece, float(score)) for piece, score in zip(marked, scores, strict=True)]
+    return unigram_of([("<unk>", 0.0), ("</s>", 0.0), *listed], **parts)
+
+
+def unigram_of(
+    pieces: Sequence[tuple[str, float]],
+    *,
+    falls_back: bool = False,
+    added: Sequence[str] = (),
+    **parts: Any,
+) -> Vocabulary:
+    """Return a Unigram tokenizer of pieces with scores, of which the first is the unknown one."""
+    listed = [*pieces, *((f"<0x{byte:02X}>", 0.0) for byte in range(256 * falls_back))]
+    tokenizer = Tokenizer(models.Unigram(listed, unk_id=0, byte_fallback=falls_back))
+    for name, part in parts.items():
+        setattr(tokenizer, name, part)
+    tokenizer.add_special_tokens(["</s>"])
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in added])
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    return vocabulary.with_eos([tokenizer.token_to_id("</s>")])
+
+
+def _trained_file(**options: Any) -> Vocabulary:
+    """Return a tokenizer that SentencePiece trained, with its own normaliser."""
+    from sentencepiece import SentencePieceTrainer
+
+    lines = [line for text in CORPUS for line in text.splitlines()]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "small.model"
+        with path.open("wb") as file:
+            SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=file,
+                vocab_size=500,
+                hard_vocab_limit=False,
+                minloglevel=2,
+                **options,
+            )
+        vocabulary: Vocabulary = Vocabulary.from_tokenizer(path)
+        return vocabulary
+
+
+def escaping(*, squeezes: bool) -> Any:
+    """Return the normaliser of SentencePiece's own files."""
+    one = [normalizers.Replace(Regex(" {2,}"), " ")] if squeezes else []
+    return normalizers.Sequence([*one, normalizers.Replace(" ", "▁")])
+
+
+def _without_special(tokenizer: Tokenizer, names: set[str]) -> str:
     spec = json.loads(tokenizer.to_str())
     spec["added_tokens"] = [t for t in spec["added_tokens"] if t["content"] not in names]
     return json.dumps(spec)
@@ -130,14 +204,40 @@ def tokenizer_named(name: str) -> Vocabulary:
         "runs": lambda: _byte_level(added=["  ", "   ", "     "]),
         "pieces": lambda: _sentencepiece(splits=False),
         "metaspace": lambda: _sentencepiece(splits=True),
+        "unigram": lambda: _unigram(splits=True, falls_back=False),
+        "unigram-bytes": lambda: _unigram(splits=True, falls_back=True, added=["<tool>", "  "]),
+        "unigram-whole": lambda: _unigram(splits=False, falls_back=True),
+        "scored": lambda: _scored(1),
+        "scored-bytes": lambda: _scored(2, falls_back=True, normalizer=escaping(squeezes=False)),
+        "squeezed": lambda: _scored(3, falls_back=True, normalizer=escaping(squeezes=True)),
+        "nmt": lambda: _trained_file(byte_fallback=True),
+        "nfkc": lambda: _trained_file(byte_fallback=True, normalization_rule_name="nfkc"),
+        "unknown": lambda: _trained_file(),
+        "identity": lambda: _trained_file(
+            normalization_rule_name="identity",
+            byte_fallback=True,
+            remove_extra_whitespaces=False,
+            split_by_whitespace=False,
+        ),
         "embedded": lambda: Vocabulary.from_tokenizer("embedded"),
     }
     return makers[name]()
 
 
+CHARSMAPS = ("nmt", "nfkc")
+FILES = (*CHARSMAPS, "unknown", "identity")
+UNIGRAMS = (
+    "unigram",
+    "unigram-bytes",
+    "unigram-whole",
+    "scored",
+    "scored-bytes",
+    "squeezed",
+    *FILES,
+)
 NAMES = (
     *("gpt2", "llama3", "qwen", "o200k", "digits", "single", "runs", "pieces", "metaspace"),
-    "embedded",
+    *("embedded", *UNIGRAMS),
 )
 
 
