@@ -143,6 +143,12 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
     ),
     RecordField("thinking_tokens", "integer", "How many of `free_tokens` are thinking."),
     RecordField(
+        "stop",
+        "string",
+        "Of records with a `stop`: the text at which `text` ended, left out of it, null where it "
+        "came to none. `valid` is of what is left, all other fields are of the whole draw.",
+    ),
+    RecordField(
         "regions",
         "objects",
         "The tagged regions of `text`, in turn, where `between` was given: the member's `text`; "

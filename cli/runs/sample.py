@@ -69,7 +69,11 @@ def sample(options: Options, run: Run, kept: KeptModels | None = None) -> int:
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
         stream = streaming.of(options, run.console)
-        tasks = sampler.tasks(finished=writer.finished, keeps_input=options.writing.keep_input)
+        tasks = sampler.tasks(
+            finished=writer.finished,
+            keeps_input=options.writing.keep_input,
+            is_streamed=stream is not None,
+        )
         samples = WrittenSamples(Tally(), sampler, plan.written, stream)
         sampler.method.progress = under_way = UnderWay(run.console)
         steps = (_of_requests if options.batch.openai_batch else _of_records)(

@@ -36,7 +36,6 @@ UNSUPPORTED_SAMPLING_FIELDS = frozenset(
         "num_return_sequences",
         "presence_penalty",
         "repetition_penalty",
-        "stop",
         "stop_token_ids",
         "top_k",
         "top_m",
@@ -52,6 +51,8 @@ _MORE_OF_MESSAGES = {
 }
 """What messages of a role may say beside their content."""
 _CONSTRAINT_TEXTS = ("grammar", "regex", "schema")
+MOST_STOPS = 16
+"""Most texts at which the texts of a record end."""
 
 
 class RecordFields:
@@ -366,6 +367,18 @@ class RecordFields:
             field,
             f"is {shown(value)}; auto, required, none or a function's name was expected",
             'give "auto", or {"type": "function", "function": {"name": ...}}',
+        )
+
+    def stops(self, field: str, value: object) -> tuple[str, ...]:
+        """Check the texts at which texts end: one, or a list of a few."""
+        stops: Any = [value] if isinstance(value, str) else value
+        is_few = isinstance(stops, list) and len(stops) <= MOST_STOPS
+        if is_few and all(isinstance(each, str) and each for each in stops):
+            return tuple(stops)
+        raise self.error(
+            field,
+            f"is {shown(value)}; a text or at most {MOST_STOPS} texts were expected, none empty",
+            "correct it, or leave it out",
         )
 
     def flag(self, field: str, value: object) -> bool:

@@ -19,7 +19,7 @@ from cdec.data.input.source import (
 from cdec.data.prompts.fields import RecordFields, free_fields
 from cdec.data.prompts.names import OtherFields
 from cdec.data.prompts.record import (
-    CHAT_FIELDS,
+    DATA_FIELDS,
     OWN_FIELDS,
     BadRecord,
     FieldColumns,
@@ -257,6 +257,7 @@ class _Reader:
             seed=record.optional("seed", record.seed),
             temperature=record.optional("temperature", record.temperature),
             max_tokens=record.optional("max_tokens", record.count),
+            stop=() if "stop" in self._read else record.optional("stop", record.stops) or (),
             constraint=record.optional("constraint", record.non_empty_text),
             candidates=candidates,
             narrowed=narrowed,
@@ -290,7 +291,7 @@ class _Reader:
     def _passed_through(self, fields: dict[str, object] | None) -> dict[str, object] | None:
         # A template may leave the record's prompt unused: then it must not get lost.
         own = OWN_FIELDS if self.template is None else OWN_FIELDS - {"prompt"}
-        own -= self._read & CHAT_FIELDS
+        own -= self._read & DATA_FIELDS
         own = frozenset({"id"}) if self.others.keeps_all else own
         return {name: value for name, value in (fields or {}).items() if name not in own} or None
 

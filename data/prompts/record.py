@@ -20,15 +20,17 @@ _PANDAS_INDEX = "__index_level_"
 
 OWN_FIELDS = frozenset(
     {
-        *("id", "prompt", "messages", "prefill", "n", "seed", "temperature", "max_tokens"),
+        *("id", "prompt", "messages", "prefill", "n", "seed", "temperature", "max_tokens", "stop"),
         *("constraint", "candidates", "grammar", "regex", "schema"),
         *("after", "between", "budget", "regions"),
         *("tools", "chat_template_kwargs", "tool_choice", "parallel_tool_calls"),
     }
 )
 """Fields a record is read for; all others are passed through."""
-CHAT_FIELDS = frozenset({"tools", "chat_template_kwargs", "tool_choice", "parallel_tool_calls"})
-"""Those of the chat template, which are data where a prompt template or a reward reads them."""
+DATA_FIELDS = frozenset(
+    {"tools", "chat_template_kwargs", "tool_choice", "parallel_tool_calls", "stop"}
+)
+"""Those of them that are data where a prompt template or a reward reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class PromptRecord:
         seed: Stands in the place of the run's seed.
         temperature: Greater than 0.
         max_tokens: Most new tokens, at least 1.
+        stop: Texts at the first of which its texts end, it left out.
         constraint: Name of one of the run's constraints.
         candidates: Texts or entity ids that alone are allowed.
         narrowed: What is left of sets within its constraint.
@@ -77,6 +80,7 @@ class PromptRecord:
     seed: int | None = None
     temperature: float | None = None
     max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
     constraint: str | None = None
     candidates: tuple[str, ...] | None = None
     narrowed: tuple[NarrowedSet, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import CdecError, ChatTemplateMissingError, FieldError, UsageError
@@ -16,6 +16,7 @@ from cdec.integrations.openai_batch.body import CHAT, MOST_LOGPROBS, Asking
 from cdec.integrations.openai_batch.reading import BadRequest, BatchRequest, requests_from_objects
 from cdec.integrations.records.drawing import SampleTasks
 from cdec.integrations.records.sampling import RecordSampler
+from cdec.integrations.records.stops import Cut, cut, require_stops
 from cdec.integrations.records.tasks import Task, Work, own_error
 from cdec.integrations.serving.settings import FIELD, AskedLimits, ServingSettings
 from cdec.samplers.facts import ABOUT
@@ -83,16 +84,6 @@ def refusal(head: Mapping[str, object], error: CdecError) -> dict[str, object]:
     return {**head, "response": _response(head, status, {"error": body}), "error": found}
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A text as it is answered, and how many of its tokens that is."""
-
-    sample: Sample
-    text: str | None
-    tokens: int
-    is_stopped: bool = False
-
-
 def _called(calls: Sequence[Mapping[str, Any]], whose: object) -> list[dict[str, object]]:
     """Return calls as messages have them."""
     return [
@@ -134,7 +125,9 @@ class Responses:
         """
         is_chat = draws.asked.url == CHAT
         prompts = sum(len(self._model.encode_prompt(each.prompt)) for each in draws.requests)
-        written = [self._written(draws, sample) for sample in samples]
+        request = draws.requests[0]  # those of one line are held to the same
+        stops, vocabulary = draws.asked.stop, self._model.vocabulary
+        written = [cut(sample, stops, request, vocabulary) for sample in samples]
         tokens = sum(each.tokens for each in written)
         body = {
             "id": ("chatcmpl-" if is_chat else "cmpl-") + _digest(draws.asked.id),
@@ -150,27 +143,10 @@ class Responses:
         }
         return {**head, "response": _response(head, 200, body), "error": None}
 
-    def _written(self, draws: Draws, sample: Sample) -> _Written:
-        """Return what of a text is answered: up to the first text at which it is to end."""
-        vocabulary, ids = self._model.vocabulary, sample.token_ids
-        data = vocabulary.decode(ids) if draws.asked.stop else b""
-        ends = [data.find(stop.encode()) for stop in draws.asked.stop]
-        end = min((at for at in ends if at >= 0), default=None)
-        if end is None:
-            return _Written(sample, sample.text, len(ids))
-        kept = next(n for n in range(len(ids) + 1) if len(vocabulary.decode(ids[:n])) >= end)
-        cut, valid = data[:end], sample.valid
-        request = draws.requests[0]  # those of one line are held to the same
-        if request.constraint is not None:
-            cut = request.constraint.text_of(cut)
-            valid = request.constraint.accepts(cut) if request.free is None else None
-        text = cut.decode("utf-8", "replace")
-        return _Written(replace(sample, valid=valid), text, kept, is_stopped=True)
-
-    def _choice(self, draws: Draws, written: _Written) -> dict[str, object]:
+    def _choice(self, draws: Draws, written: Cut) -> dict[str, object]:
         asked, sample = draws.asked, written.sample
         own = sample.to_json(self._fields)
-        is_whole = written.is_stopped or sample.finish_reason == FINISH_COMPLETE
+        is_whole = written.stop is not None or sample.finish_reason == FINISH_COMPLETE
         calls = [] if draws.calls is None else draws.calls.calls(sample)
         # What is cut or stuck is no whole text; ``cdec`` has the word for it.
         reason = "length" if not is_whole else "tool_calls" if calls else "stop"
@@ -190,12 +166,12 @@ class Responses:
             FIELD: {name: own[name] for name in own if name not in _SAID_ELSEWHERE},
         }
 
-    def _logprobs(self, asked: BatchRequest, written: _Written) -> dict[str, object] | None:
+    def _logprobs(self, asked: BatchRequest, written: Cut) -> dict[str, object] | None:
         if asked.alternatives is None:
             return None
         trace = written.sample.trace or ()
         lines = [line for line in trace if line["token_id"] is not None]
-        lines = lines[: written.tokens] if written.is_stopped else lines
+        lines = lines[: written.tokens] if written.stop is not None else lines
         tokens = [
             {**self._token(line), "top_logprobs": list(self._best(line, asked.alternatives))}
             for line in lines
@@ -276,26 +252,11 @@ class BatchTasks:
                 for place, record in enumerate(asked.of_each_prompt)
             ]
             calls = self.inner.resolver.calls_of(asked)
-            _require_stops(asked, calls)
+            require_stops(asked, calls)
             request = Draws(asked, requests, calls)
         except Exception as error:
             request = _of_the_line(own_error(error))
         return Task(asked.id, request, asked.temperature, head=head_of(asked), top_p=asked.top_p)
-
-
-def _require_stops(asked: BatchRequest, calls: HeldCalls | None) -> None:
-    """Refuse to cut texts that may call tools.
-
-    Raises:
-        FieldError: They are to end at some texts, and may call.
-    """
-    if asked.stop and calls is not None:
-        raise FieldError(
-            f"line {asked.line}: field 'stop' may cut a call of a tool in the midst",
-            hint="leave it out, or give `tool_choice` none",
-            field="stop",
-            line=asked.line,
-        )
 
 
 def batch_work(work: Callable[[Observer | None], Work], size: int) -> Work:

@@ -145,28 +145,6 @@ def prompts_of(body: RecordFields, url: str) -> dict[str, Any]:
     return {"messages": None, "prompts": tuple(prompts)}
 
 
-MOST_STOPS = 16
-"""Most texts at which the text of a request ends."""
-
-
-def stops_of(body: RecordFields) -> tuple[str, ...]:
-    """Return the texts at which a request's texts end.
-
-    Raises:
-        FieldError: They are no texts, or too many.
-    """
-    value: Any = body.fields.get("stop", [])
-    stops = [value] if isinstance(value, str) else value
-    is_few = isinstance(stops, list) and len(stops) <= MOST_STOPS
-    if is_few and all(isinstance(each, str) and each for each in stops):
-        return tuple(stops)
-    raise body.error(
-        "stop",
-        f"is {shown(value)}; a text or at most {MOST_STOPS} texts were expected, none empty",
-        _CORRECT,
-    )
-
-
 def tools_of(body: RecordFields, asking: Asking) -> dict[str, Any]:
     """Return what a request says of tools, and of its chat template, by the names of records.
 

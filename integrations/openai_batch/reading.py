@@ -24,7 +24,6 @@ from cdec.integrations.openai_batch.body import (
     named_model,
     prompts_of,
     refuse_what_is_not_honoured,
-    stops_of,
     tools_of,
 )
 
@@ -40,14 +39,12 @@ class BatchRequest(PromptRecord):
         model: What it calls the model; None where it does not say.
         prompts: Of a request for texts, at least one; the first of them is ``prompt``.
         alternatives: How many are listed with each token; None where no token is listed.
-        stop: Texts at the first of which its texts end, it left out.
     """
 
     url: str = CHAT
     model: str | None = None
     prompts: tuple[str, ...] = ()
     alternatives: int | None = None
-    stop: tuple[str, ...] = ()
 
     @property
     def of_each_prompt(self) -> tuple[PromptRecord, ...]:
@@ -171,7 +168,7 @@ class _Reader:
             **drawn(body, len(prompts["prompts"]), self._asking),
             **constrained(body, self._asking),
             **tools_of(body, self._asking),
-            stop=stops_of(body),
+            stop=body.optional("stop", body.stops) or (),
             url=url,
             model=named_model(body, self._asking),
             alternatives=log_probabilities(body, url),

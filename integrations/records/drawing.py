@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cdec.core.errors import FieldError
 from cdec.data.output.lines import FinishedRecords
 from cdec.data.prompts.record import BadRecord, PromptRecord
+from cdec.integrations.records.stops import require_stops
 from cdec.integrations.records.tasks import Task, own_error
 from cdec.samplers.request import Request
 
@@ -32,6 +34,7 @@ class SampleTasks:
         reward: Looks at the fields of each record; None for no reward.
         keeps_input: Whether error objects say what their records brought, as samples do.
         skipped: Records left out so far.
+        is_streamed: Whether texts are handed out while they grow, which cannot be cut then.
         has_keys: Whether the constraints of tasks so far have what tokens are guessed by.
     """
 
@@ -43,6 +46,7 @@ class SampleTasks:
     reward: Reward | None = None
     keeps_input: bool = False
     skipped: int = 0
+    is_streamed: bool = False
     has_keys: set[bool] = field(default_factory=set)
 
     def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task | None]:
@@ -61,6 +65,7 @@ class SampleTasks:
     def _task(self, record: PromptRecord, n: int, missing: frozenset[int]) -> Task:
         try:
             request = self.request(record, n)
+            self._require_stops(record, request)
         except Exception as error:
             return Task(record.id, own_error(error), head=self._head(record))
         free = (record.after, record.between, record.budget, record.regions)
@@ -73,7 +78,28 @@ class SampleTasks:
             head=self._head(record),
             missing=missing,
             ends_run=ends_run,
+            stops=record.stop,
         )
+
+    def _require_stops(self, record: PromptRecord, request: Request) -> None:
+        """Refuse to cut texts that cannot be.
+
+        Raises:
+            FieldError: They may call tools, have free text, or are handed out before they are cut.
+        """
+        if not record.stop:
+            return
+        require_stops(record, self.resolver.calls_of(record))
+        why = "begins with free text" if request.free is not None else None
+        if self.is_streamed:
+            why = "is handed out while it grows"
+        if why is not None:
+            raise FieldError(
+                f"line {record.line}: field 'stop' cuts a text that is drawn, and this one {why}",
+                hint="leave one of the two out",
+                field="stop",
+                line=record.line,
+            )
 
     def _head(self, record: PromptRecord | BadRecord) -> dict[str, object]:
         has_input = self.keeps_input and record.input is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.core.errors import Notice, UsageError
+from cdec.core.errors import CdecError, Notice, UsageError
 from cdec.core.models.language_model import LanguageModel
 from cdec.core.models.loading import load_model
 from cdec.core.models.warping import Warping
@@ -18,6 +18,7 @@ from cdec.integrations.records.drawing import SampleTasks, Trace
 from cdec.integrations.records.faults import error_object
 from cdec.integrations.records.resolver import ConstraintResolver
 from cdec.integrations.records.settings import ConstraintSpecification, Execution, RunSettings
+from cdec.integrations.records.stops import cut
 from cdec.integrations.records.tasks import at_temperatures, batches, work_off
 from cdec.samplers.greedy import greedily
 from cdec.samplers.options import COUNTS, LOOKUP
@@ -175,10 +176,18 @@ class RecordSampler:
         )
 
     def work(self, observer: Observer | None = None) -> Work:
-        """Return what is done with tasks; the observer looks on."""
+        """Return what is done with tasks; the observer looks on. Texts are cut where they end."""
         draw = self.trace.watching(self.method.draw_batch, observer)
         greedy = self.trace.watching(greedily(self.method).draw_batch, observer)
-        return at_temperatures(self.model, self._warping, draw, greedy)
+        work = at_temperatures(self.model, self._warping, draw, greedy)
+        return lambda tasks: list(map(self._cut, tasks, work(tasks)))
+
+    def _cut(self, task: Task, found: Any) -> Any:
+        """Return the samples of a task, each up to the first of its ``stops``; its error."""
+        if not task.stops or isinstance(found, CdecError):
+            return found
+        request, vocabulary = task.request, self.model.vocabulary
+        return [cut(sample, task.stops, request, vocabulary).as_sample for sample in found]
 
     def done(self, tasks: Iterable[Task | None], work: Work, records: Records) -> Iterator[Done]:
         """Yield what becomes of tasks, in their order, batch by batch.

@@ -30,6 +30,7 @@ class Task:
         temperature: The record's own; None takes the run's. top_p: The same.
         head: Fields that its results begin with.
         missing: Indices of the draws to write; None writes all.
+        stops: Texts at the first of which its texts end.
         ends_run: Whether a usage error of it is the run's, as all its options are.
     """
 
@@ -40,6 +41,7 @@ class Task:
     missing: frozenset[int] | None = None
     ends_run: bool = False
     top_p: float | None = None
+    stops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def test_an_object_called_json_is_data(value: object) -> None:
     assert record.input == {"json": value}
 
 
-@pytest.mark.parametrize("name", ["promt", "stop", "json_schema", "candidate"])
+@pytest.mark.parametrize("name", ["promt", "stop", "top_k", "json_schema", "candidate"])
 def test_what_a_template_or_a_reward_reads_is_no_slip(name: str) -> None:
     template = PromptTemplate.parse(f"Q: {{{name}}}")
     (record,) = _read({name: "x"}, template=template)
@@ -119,7 +119,7 @@ def test_what_a_template_or_a_reward_reads_is_no_slip(name: str) -> None:
     for read in (frozenset({name}), None):
         (record,) = _read({"prompt": "p", name: "x"}, others=OtherFields(read))
         refused = isinstance(record, BadRecord)
-        assert refused == (read is None and name in ("stop", "json_schema"))
+        assert refused == (read is None and name in ("top_k", "json_schema"))
 
 
 def test_strict_fields_refuses_what_no_template_and_no_reward_reads() -> None:

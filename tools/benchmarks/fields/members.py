@@ -131,7 +131,7 @@ def print_table() -> dict[str, Any]:
             figures[str(size)] = vars(cost)
     print("\n| as an enum | " + " | ".join(f"{size:,}" for size in ENUMS) + " |")
     print("|---|" + "---|" * len(ENUMS))
-    for engine in ENGINES:
+    for engine in (*ENGINES, "outlines-core"):
         said = [_of_peer(engine, size) for size in ENUMS]
         print(f"| {engine} | {' | '.join(said)} |", flush=True)
         figures[engine] = dict(zip(map(str, ENUMS), said, strict=True))
