@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +22,10 @@ from cdec.compilers.grammars.assemble import (
     grammar_metadata,
     precompute_masks,
 )
+from cdec.compilers.grammars.attributes import Held, with_budgets, without_attributes
 from cdec.compilers.grammars.automata.program import Counting
 from cdec.compilers.grammars.blanks import bound_blanks
-from cdec.compilers.grammars.definition import GrammarLimits, Lexer
+from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Lexer
 from cdec.compilers.grammars.indentation import Indented, follow_blocks, lay_out
 from cdec.compilers.grammars.options import (
     MAX_WHITESPACE,
@@ -51,10 +54,12 @@ from cdec.core.artifacts.read import UNNAMED as NO_FILE
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
 from cdec.core.errors import DataError
 from cdec.core.files.whole import refuse_existing
-from cdec.core.grammars.columns import MARKER, SET_TERMINALS_KEY, SETS_KEY
+from cdec.core.grammars.budgets import require_budgets
+from cdec.core.grammars.columns import MARKER, SET_TERMINALS_KEY, SETS_KEY, arrays_from
 from cdec.core.grammars.errors import EmptyLanguageError, GrammarUnsupportedError
 from cdec.core.grammars.special import SpecialTokens
 from cdec.core.progress import Progress, silent
+from cdec.core.token_budgets import BUDGETS_KEY
 from cdec.core.tokens.token_trie import TokenTrie
 
 if TYPE_CHECKING:
@@ -216,10 +221,11 @@ def build_grammar(
         GrammarError, EncodingError, UntokenizableError, LimitError: As ``compile_grammar``.
     """
     counts, emptied = True, None
-    named = source, SpecialTokens({}, {})
+    named = Named(source)
     if options.format in ("auto", "lark"):
         with naming_source(options):
-            named = with_stand_ins(source, vocabulary, options.limits)
+            plain, held = without_attributes(source, options.limits)
+            named = Named(*with_stand_ins(plain, vocabulary, options.limits), held)
     while True:
         clock = Clock(GrammarReport(path), PHASES, progress)
         try:
@@ -234,8 +240,21 @@ def build_grammar(
             counts, emptied = True, error
 
 
+class Named(NamedTuple):
+    """A source without what Lark does not read.
+
+    Attributes:
+        source: The rest. special: Special tokens that it has characters for.
+        held: How many tokens definitions may have.
+    """
+
+    source: str | bytes
+    special: SpecialTokens = SpecialTokens({}, {})
+    held: Mapping[str, Held] = MappingProxyType({})
+
+
 def _build(
-    named: tuple[str | bytes, SpecialTokens],
+    named: Named,
     model: Vocabulary,
     options: GrammarOptions,
     clock: Clock[GrammarReport],
@@ -243,15 +262,14 @@ def _build(
     emptied: EmptyLanguageError | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str], GrammarReport]:
     """Compile in memory; ``counts``: copies of counted repetitions may be left out for a while,
-    ``emptied``: what the lexer that would be chosen did to the language, ``named``: the source, and
-    the special tokens that it has characters for.
+    ``emptied``: what the lexer that would be chosen did to the language.
 
     Raises:
         UncountableError: They cannot be put in afterwards.
     """
-    report, limits, (source, special) = clock.report, options.limits, named
+    report, limits, special = clock.report, options.limits, named.special
     vocabulary = special.image(model) if special else model
-    parser = _read(source, vocabulary, options, clock, counts, emptied)
+    parser = _read(named, vocabulary, options, clock, counts, emptied)
     grammar, lexing = parser.grammar, parser.lexer != "dynamic"
     laid = _parts(parser, vocabulary, limits, report, clock)
     made = laid.parts
@@ -294,10 +312,18 @@ def _build(
         metadata["cdec.plain"] = grammar.plain
     if options.made_from:
         metadata[MADE_FROM_KEY] = options.made_from
+    metadata |= _budgets(made.grammar)
+    require_budgets(arrays_from(arrays), metadata, vocabulary)
     if sets:
         metadata[SETS_KEY] = json.dumps([made.grammar.terminals[n].name for n in sets])
         metadata[SET_TERMINALS_KEY] = json.dumps(sets)
     return arrays, metadata, report
+
+
+def _budgets(grammar: Grammar) -> dict[str, str]:
+    """Return what an artifact records of how many tokens terminals may have."""
+    found = [(n, t.max_tokens) for n, t in enumerate(grammar.terminals) if t.max_tokens]
+    return {BUDGETS_KEY: json.dumps(found)} if found else {}
 
 
 def _beside(what: str) -> GrammarUnsupportedError:
@@ -315,7 +341,7 @@ def _with_markers(vocabulary: Vocabulary) -> NDArray[np.bool_]:
 
 
 def _read(
-    source: str | bytes,
+    named: Named,
     vocabulary: Vocabulary,
     options: GrammarOptions,
     clock: Clock[GrammarReport],
@@ -325,7 +351,7 @@ def _read(
     """Return the grammar with its lexer, tables and automata; note in the report what they are."""
     report, limits = clock.report, options.limits
     with clock.phase("read"):
-        written = read_grammar(source, options)
+        written = with_budgets(read_grammar(named.source, options), named.held)
         written, blanks, unbounded = bound_blanks(written, options.max_whitespace, limits)
     with clock.phase("tables"):
         # subtle: line breaks are cut by their columns, which are counts as well.

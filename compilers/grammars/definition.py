@@ -34,6 +34,7 @@ class Terminal:
             ``re.fullmatch``, whatever order ``re`` tries them in.
         conjoined, denied: Patterns each of which, and none of which, such a text matches as well.
         noun: What messages call it.
+        max_tokens: How many tokens a text of it may have; None: any number.
         is_set: Its texts are the members of a set that is given when texts are read; ``value`` is a
             character that stands for any of them.
     """
@@ -52,6 +53,7 @@ class Terminal:
     denied: tuple[str, ...] = ()
     noun: str = "terminal"
     is_set: bool = False
+    max_tokens: int | None = None
 
     @property
     def literals(self) -> tuple[str, ...]:

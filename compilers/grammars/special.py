@@ -59,7 +59,7 @@ def with_stand_ins(
         word = found["name"]
         error = _refusal(word, vocabulary, in_terminal=in_terminal)
         if error is not None:
-            raise _placed(error, text, found.start())
+            raise placed(error, text, found.start())
         number = numbers.setdefault(word, len(numbers))
         if number >= MOST:
             raise LimitError(
@@ -74,7 +74,7 @@ def with_stand_ins(
     at = next((at for at, character in enumerate(text) if is_stand_in(character)), None)
     if at is not None:
         what = f"U+{ord(text[at]):X} stands for a special token here"
-        raise _placed(GrammarUnsupportedError(what, hint="leave it out"), text, at)
+        raise placed(GrammarUnsupportedError(what, hint="leave it out"), text, at)
     return "".join([*pieces, text[done:]]), SpecialTokens.named(list(numbers), vocabulary)
 
 
@@ -101,8 +101,8 @@ def _refusal(word: str, vocabulary: Vocabulary, *, in_terminal: bool) -> Grammar
     return None
 
 
-def _placed(error: GrammarError, text: str, at: int) -> GrammarError:
-    """Return an error with its line and column."""
+def placed(error: GrammarError, text: str, at: int) -> GrammarError:
+    """Return an error of a place in a grammar with its line and column."""
     line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
     error.message = f"line {line}, column {column}: {error.message}"
     error.args = (error.message,)

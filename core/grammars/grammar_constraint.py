@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
@@ -16,6 +17,7 @@ from cdec.core.constraint import CONSERVATIVE, EXACT, Facts, NarrowedSet, no_set
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.grammars.artifact import check_grammar, check_grammar_shape, sets_of
+from cdec.core.grammars.budgets import budget_refusal, require_budgets
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays, arrays_from
 from cdec.core.grammars.explain import (
     Names,
@@ -40,6 +42,7 @@ from cdec.core.native import library
 from cdec.core.session import Session
 from cdec.core.sets.spelled import spelled
 from cdec.core.sets.within import MemberTexts, given_sets, narrowed_sets
+from cdec.core.token_budgets import BUDGETS_KEY, budgets_of
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.core.verdicts import TokenRefusal, line_and_column
@@ -121,7 +124,9 @@ class GrammarConstraint(StoredConstraint):
             TokenizerMismatchError: The special tokens that it names are other ones, or end texts.
         """
         SpecialTokens.recorded(file.metadata).require(vocabulary, str(file.path))
-        return cls(arrays_from(file.arrays), vocabulary, file.metadata)
+        opened = cls(arrays_from(file.arrays), vocabulary, file.metadata)
+        require_budgets(opened.arrays, file.metadata, opened._image)
+        return opened
 
     @classmethod
     def own_tokens(
@@ -147,9 +152,13 @@ class GrammarConstraint(StoredConstraint):
             is_sound = (
                 len({token for token in self.vocabulary.token_bytes if len(token) == 1}) == 256
             )
+        is_held = self._budgets is not None
         return replace(
             self.of_kind,
-            is_sound=is_sound,
+            # subtle: of a terminal's texts only long ones may be those that the lexer reads as it.
+            is_sound=is_sound and not is_held,
+            takes_bytes=not is_held,
+            budgets=EXACT if is_held else None,
             lookahead=self._lookahead,
             reach=self._reach_is,
             metadata=self.metadata,
@@ -168,7 +177,7 @@ class GrammarConstraint(StoredConstraint):
     @cached_property
     def _reach_is(self) -> str | None:
         """How well ends are known: of one terminal exactly, of others by a way to one."""
-        if self._lookahead is not None or self.set_names:
+        if self._lookahead is not None or self.set_names or self._budgets is not None:
             return None
         is_plain = self.lexer != "dynamic" and is_measured(self.arrays, self._image)
         return EXACT if is_plain else CONSERVATIVE
@@ -207,6 +216,8 @@ class GrammarConstraint(StoredConstraint):
             if given:
                 members, tokens = [one.add for one in given], TokenTrie.of(self._image).arrays()
                 self._engine.add_sets([*self._set_terminals.values()], members, tokens)
+            if self._budgets is not None:
+                self._engine.add_budgets(self._budgets, TokenTrie.of(self._image).arrays())
         reach = (lambda: self._reach) if self._reach_is == EXACT else None
         trie = (lambda: self._trie) if self._reach_is else None
         return GrammarSession(self._engine, self.vocabulary.width, reach, trie)
@@ -220,6 +231,16 @@ class GrammarConstraint(StoredConstraint):
             lookahead=self._lookahead,
             work=Work(self.mask_work),
         )
+
+    @cached_property
+    def _budgets(self) -> NDArray[np.int32] | None:
+        return budgets_of(self.metadata, len(self.arrays.ignored))
+
+    @property
+    def _without_budgets(self) -> GrammarConstraint:
+        """The same texts whatever tokens spell them: it takes bytes."""
+        metadata = {name: said for name, said in self.metadata.items() if name != BUDGETS_KEY}
+        return self._with(self.sets, metadata=metadata)
 
     @cached_property
     def _set_terminals(self) -> Mapping[str, int]:
@@ -244,8 +265,8 @@ class GrammarConstraint(StoredConstraint):
 
     def _with(self, sets: dict[str, MemberTexts], **changed: Any) -> GrammarConstraint:
         kept: dict[str, Any] = {"memo_bytes": self.memo_bytes, "mask_work": self.mask_work}
-        given = kept | {"lookahead": self._lookahead} | changed
-        made = GrammarConstraint(self.arrays, self.vocabulary, self.metadata, **given)
+        own = {"lookahead": self._lookahead, "metadata": self.metadata}
+        made = GrammarConstraint(self.arrays, self.vocabulary, **(kept | own | changed))
         made.sets = sets
         return made
 
@@ -321,7 +342,11 @@ class GrammarConstraint(StoredConstraint):
     def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
         """Return where a text is refused, by following its bytes, as ``text_refusal``."""
         image = self._special.in_image(text) if self._special else text
-        refusal = text_refusal(session, self._shown, self.names, image, shown)
+        held = self._budgets is not None
+        free = self._without_budgets._on_host() if held else session
+        refusal = text_refusal(free, self._shown, self.names, image, shown)
+        if refusal is None and held:
+            refusal = budget_refusal(session, free, self.names, self._image, image)
         if refusal is not None and self._special:
             byte = len(self._special.in_text(image[: refusal["byte"]]))
             line, column = line_and_column(text, byte)

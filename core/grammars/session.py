@@ -25,7 +25,7 @@ from cdec.core.grammars.columns import (
 )
 from cdec.core.mask import forced_rows, mask_words, offsets_of
 from cdec.core.native import library
-from cdec.core.session import FittedCalls, HostSession, integers, require_mask
+from cdec.core.session import FittedCalls, HostSession, Session, integers, require_mask
 
 
 def compacted(
@@ -140,6 +140,7 @@ class Engine:
     Attributes:
         handle: The library's object.
         most_calls: Calls that one mask, or one token, may take.
+        budgets: int32[terminals] how many tokens each may have, -1 for any; empty: all any.
     """
 
     def __init__(
@@ -154,6 +155,7 @@ class Engine:
     ) -> None:
         self.budget = budget
         self.set_terminals: Sequence[int] = ()
+        self.budgets = np.empty(0, np.int32)
         self._held: tuple[Any, ...] = ()
         self.mask_work = work.a_mask
         pause_at = min(work.pause_after, work.a_mask)
@@ -196,6 +198,22 @@ class Engine:
                 for adder in adders
             ]
             self._held += (add(*of_terminal),)
+
+    def add_budgets(self, most: NDArray[np.int32], tokens: tuple[NDArray[Any], ...]) -> None:
+        """Hold terminals to numbers of tokens, before the first session.
+
+        Args:
+            most: int32[terminals], -1 for any number.
+            tokens: The vocabulary's trie, as ``TokenTrie.arrays``.
+        """
+        self.budgets, trie = most, library.hold_token_trie(tokens)
+        # The engine reads it as long as it lives.
+        self._held = (*self._held, trie)
+        library.grammar_engine_add_budgets(self.handle, most, trie)
+
+    def fewest_of_terminal(self, terminal: int) -> int:
+        """Return with how few tokens a terminal is spelled; -1: none found, or nothing added."""
+        return int(library.grammar_fewest_of_terminal(self.handle, terminal))
 
     def automaton_steps(
         self, states: NDArray[np.int64], lr_states: NDArray[np.int64], most_edges: int
@@ -346,6 +364,17 @@ class GrammarSession(HostSession):
         if done != out.size:
             self._finish(done, out.size, _check, states, token_ids, out)
         return out
+
+    @property
+    def budgets(self) -> NDArray[np.int32]:
+        """How many tokens each terminal may have, -1 for any; empty where none is held."""
+        return self._engine.budgets
+
+    def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> NDArray[np.int64]:
+        """Follow bytes, int64[n]; refused where tokens are counted."""
+        if len(self.budgets):
+            return Session.advance_bytes(self, states, texts)  # type: ignore[no-any-return]
+        return super().advance_bytes(states, texts)
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         at = integers(states, 1, "states")

@@ -360,6 +360,8 @@ static PyMethodDef table[] = {
     MAKE(grammar_engine_make, "grammar settings tree_state:e loop_state:h end_ids:k"),
     ROW(grammar_engine_add_set, "engine terminal trie tokens"),
     ROW(grammar_engine_add_document, "engine terminal spans tokens"),
+    ROW(grammar_engine_add_budgets, "engine most:t tokens"),
+    ROW(grammar_fewest_of_terminal, "engine terminal"),
     ROW(grammar_engine_drop, "engine"),
     ROW(grammar_engine_statistics, "engine out:s"),
     ROW(grammar_engine_steps, "engine states:n lr_states:n most_edges out:n first"),

@@ -101,6 +101,32 @@ class Grammar {
   bool is_terminal(int64_t terminal) const { return 0 <= terminal && terminal < terminals; }
   bool is_ignored(int64_t terminal) const { return columns.ignored[terminal] != 0; }
 
+  // -- numbers of tokens
+
+  bool counts_tokens() const { return !terminal_tokens.empty(); }
+  // How many tokens a terminal may have, -1 where any number; less than `counted` (recogniser.h) says.
+  int64_t most_tokens(int64_t terminal) const {
+    return counts_tokens() && is_terminal(terminal) ? terminal_tokens[terminal] : -1;
+  }
+  bool is_too_many(int64_t terminal, int32_t counted) const {
+    const int64_t most = most_tokens(terminal);
+    return most >= 0 && counted >> 1 > most;
+  }
+  // Whether a terminal under way at a scanner state may have so many; whether all have too many.
+  bool is_counted(int64_t at) const {
+    const int64_t row = live_row(at);
+    return is_row(row) && std::ranges::any_of(live(row), [&](int32_t terminal) {
+             return most_tokens(terminal) >= 0;
+           });
+  }
+  bool is_over(int64_t at, int32_t counted) const {
+    if (counted == 0) return false;
+    const int64_t row = live_row(at);
+    return is_row(row) && std::ranges::all_of(live(row), [&](int32_t terminal) {
+             return is_too_many(terminal, counted);
+           });
+  }
+
   // -- parser
 
   // The first action of a state on a terminal, -1 if there is none.
@@ -146,6 +172,7 @@ class Grammar {
   // before; places are numbered as they are met.
   mutable MemberSets sets;
   mutable std::vector<int32_t> set_terminals;
+  mutable std::vector<int32_t> terminal_tokens;  // how many each may have, or empty
 
  private:
   static constexpr uint8_t kMarker = 0xFF;

@@ -43,17 +43,32 @@ void Recogniser::begin_sets_of(Stack stack) {
 }
 
 bool Recogniser::is_viable(const Configuration &configuration, int64_t lookahead) {
-  const auto &[at, stack, ended] = configuration;
-  const bool is_begun = grammar_.is_start(at) || grammar_.is_place(at) ||
-                        (at >= 0 && parser_.can_shift_any(stack, grammar_.live_row(at)));
+  const auto &[at, stack, ended, tokens] = configuration;
+  const bool is_begun =
+      grammar_.is_start(at) || grammar_.is_place(at) || (at >= 0 && can_go_on(configuration));
   return is_begun && ended - grammar_.is_unread(at) <= lookahead;
+}
+
+// Whether a terminal that is under way, and has not too many tokens, can be shifted or is ignored.
+bool Recogniser::can_go_on(const Configuration &configuration) {
+  const int64_t row = grammar_.live_row(configuration.at);
+  if (configuration.tokens == 0) return parser_.can_shift_any(configuration.stack, row);
+  // Behind the token at hand there is one more.
+  const int32_t tokens = configuration.tokens + (configuration.tokens & 1 ? 0 : 2);
+  if (!grammar_.is_row(row)) return false;
+  return std::ranges::any_of(grammar_.live(row), [&](int32_t terminal) {
+    return grammar_.is_terminal(terminal) && !grammar_.is_too_many(terminal, tokens) &&
+           (grammar_.is_ignored(terminal) || parser_.can_shift(configuration.stack, terminal));
+  });
 }
 
 // Adds a configuration to the next ones. In a set those of one scanner state share a stack; in an
 // ordered list an equal one before it takes precedence.
 void Recogniser::add(const Configuration &configuration) {
   for (Configuration &each : next_) {
-    if (each.at != configuration.at || each.ended != configuration.ended) continue;
+    if (each.at != configuration.at || each.ended != configuration.ended ||
+        each.tokens != configuration.tokens)
+      continue;
     if (each.stack == configuration.stack) return;
     if (!grammar_.is_general) continue;
     each.stack = stacks_.unite(each.stack, configuration.stack);
@@ -76,17 +91,19 @@ void Recogniser::finish(int64_t lookahead) {
   size_t kept = 0;
   bool allowed = false;
   next_.clear();
-  for (const auto &[at, stack, ended] : configurations) {
-    const bool is_viable = this->is_viable({at, stack}, Grammar::kUnlimited);
+  for (const auto &[at, stack, ended, counted] : configurations) {
+    const int32_t tokens = counted & ~1;
+    const bool is_viable = this->is_viable({at, stack, 0, tokens}, Grammar::kUnlimited);
     allowed |= is_viable && ended - grammar_.is_unread(at) <= lookahead;
     if (!grammar_.is_general) {
-      add({at, stack});
+      add({at, stack, 0, tokens});
     } else if (is_viable) {
-      const auto place = std::ranges::lower_bound(next_, at, {}, &Configuration::at);
-      if (place != next_.end() && place->at == at)
+      const auto key = [](const Configuration &each) { return std::pair(each.at, each.tokens); };
+      const auto place = std::ranges::lower_bound(next_, std::pair(at, tokens), {}, key);
+      if (place != next_.end() && key(*place) == std::pair(at, tokens))
         place->stack = stacks_.unite(place->stack, stack);
       else
-        next_.insert(place, {at, stack});
+        next_.insert(place, {at, stack, 0, tokens});
     }
     if (is_viable) kept = next_.size();
   }

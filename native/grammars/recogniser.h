@@ -13,6 +13,9 @@ struct Configuration {
   int32_t at;
   Stack stack;
   int32_t ended = 0;  // terminals that ended within the token at hand, with a lookahead
+  // Of the terminal under way, where tokens count: twice as many as have a byte of it, plus 1 where
+  // the token at hand has one.
+  int32_t tokens = 0;
 };
 
 class Recogniser {
@@ -64,9 +67,11 @@ class Recogniser {
         behind(stack, ended);
         continue;
       }
-      if (grammar_.is_live(at)) add({static_cast<int32_t>(at), from.stack, from.ended});
+      const int32_t tokens = counted(from);
+      if (grammar_.is_live(at)) add_live({static_cast<int32_t>(at), from.stack, from.ended, tokens});
       const auto matches = grammar_.matches(at);
       for (const int32_t terminal : matches) {
+        if (grammar_.is_too_many(terminal, tokens)) continue;
         const Stack stack = shift(from.stack, terminal);
         if (stack == kFail) continue;
         const auto fresh = static_cast<int32_t>(start_after(stack, terminal));
@@ -78,6 +83,9 @@ class Recogniser {
     configurations.swap(next_);
   }
 
+  // Keeps the configurations that matter after a token, none if it is not allowed.
+  void finish(int64_t lookahead);
+
   // Whether a configuration can go on, or end, and has ended no more terminals than the lookahead lets.
   bool is_viable(const Configuration &configuration, int64_t lookahead);
 
@@ -86,7 +94,21 @@ class Recogniser {
  private:
   void step_over(Text text, bool counts);
   void add(const Configuration &configuration);
-  void finish(int64_t lookahead);
+  // How many tokens a configuration's terminal has with the one at hand.
+  int32_t counted(const Configuration &from) const {
+    if (!grammar_.counts_tokens()) return 0;
+    return from.tokens + (from.tokens & 1 ? 0 : 3);
+  }
+  // Adds a configuration within a terminal. One that has too many tokens stays in an ordered list: it
+  // takes precedence, and leads nowhere.
+  void add_live(Configuration configuration) {
+    if (configuration.tokens > 0) {
+      if (!grammar_.is_counted(configuration.at)) configuration.tokens = 0;
+      if (grammar_.is_general && grammar_.is_over(configuration.at, configuration.tokens)) return;
+    }
+    add(configuration);
+  }
+  bool can_go_on(const Configuration &configuration);
   Stack after(Stack stack, int64_t terminal);
   bool ends_any(Stack stack, std::span<const int32_t> terminals);
 

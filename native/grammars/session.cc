@@ -1,4 +1,5 @@
 // Decoding states of a session: lists of configurations, interned; their steps, masks and ends.
+#include "budgets.h"
 #include "endings.h"
 #include "fitted.h"
 
@@ -8,10 +9,10 @@ using namespace cdec::grammars;
 namespace cdec::grammars {
 
 bool operator==(const Configuration &a, const Configuration &b) {
-  return a.at == b.at && a.stack == b.stack;
+  return a.at == b.at && a.stack == b.stack && a.tokens == b.tokens;
 }
 int64_t hash_of(const Configuration &configuration) {
-  return mixed(pack(configuration.at, configuration.stack));
+  return mixed(pack(configuration.at, configuration.stack)) ^ mixed(configuration.tokens);
 }
 
 }  // namespace cdec::grammars
@@ -50,6 +51,12 @@ struct cdec_grammar_session {
     return *endings;
   }
 
+  // Which states lead on where terminals may have so many tokens.
+  Budgets<cdec_grammar_session> &held() {
+    if (!budgets) budgets.emplace(*this);
+    return *budgets;
+  }
+
   struct Known {
     int64_t epoch = -1;    // of the mask
     int32_t mask = -1;
@@ -64,6 +71,7 @@ struct cdec_grammar_session {
   Table steps{std::pmr::new_delete_resource()};  // (state, token) -> state
   Resumption resumption;
   std::optional<Endings<cdec_grammar_session>> endings;
+  std::optional<Budgets<cdec_grammar_session>> budgets;
 };
 
 int64_t cdec_grammar_session::intern(const std::vector<Configuration> &configurations) {
@@ -91,6 +99,7 @@ bool cdec_grammar_session::may_end(int64_t state) {
 
 // Ends, and ids without bytes, are not allowed here; nothing that is made is kept.
 bool cdec_grammar_session::allows(int64_t state, int64_t token) {
+  if (engine.grammar.counts_tokens()) return next(state, token) >= 0;
   const auto text = engine.grammar.text_of(token);
   if (text.empty()) return false;
   const Trial trial(engine.stacks, engine.work, &resumption.level);
@@ -116,6 +125,7 @@ int64_t cdec_grammar_session::compute_next(int64_t state, int64_t token) {
     load(state);
     engine.memos->recogniser.read(text, engine.grammar.lookahead);
     after = intern(engine.memos->recogniser.configurations);
+    if (engine.grammar.counts_tokens()) after = held().settle(after);
   }
   const int64_t places = steps.bytes() / 16;
   if (2 * static_cast<int64_t>(steps.size() + 1) > places && 2 * places > most_steps) steps.clear();
@@ -132,14 +142,17 @@ int64_t cdec_grammar_session::after(int64_t state, Recogniser::Text text) {
 
 // The mask of a state, without its ends.
 int64_t cdec_grammar_session::mask_of(int64_t state) {
-  Known &own = known[state];
-  if (own.epoch == engine.epoch) {
+  if (known[state].epoch == engine.epoch) {
     ++engine.hits;
-    return own.mask;
+    return known[state].mask;
   }
   const bool has_sets = engine.grammar.sets.size() > 0;
-  const int64_t mask = has_sets ? engine.memos->set_masks.of(states[state])
-                                : engine.memos->masks.of(states[state]);
+  const int64_t mask =
+      engine.grammar.counts_tokens() && held().is_near(state) ? held().mask_of(state)
+      : has_sets                                              ? engine.memos->set_masks.of(states[state])
+                                                              : engine.memos->masks.of(states[state]);
+  // subtle: more states may have been met meanwhile.
+  Known &own = known[state];
   own.mask = static_cast<int32_t>(mask), own.epoch = engine.epoch;
   return mask;
 }
@@ -198,6 +211,25 @@ int64_t cdec_grammar_engine_add_set(cdec_grammar_engine *engine, int64_t termina
 int64_t cdec_grammar_engine_add_document(cdec_grammar_engine *engine, int64_t terminal,
                                          const cdec_spans *spans, const cdec_token_trie *tokens) {
   return add_members(engine, terminal, *spans, tokens);
+}
+
+int64_t cdec_grammar_engine_add_budgets(cdec_grammar_engine *engine, cdec_i32 most,
+                                        const cdec_token_trie *tokens) {
+  const std::lock_guard lock(engine->mutex);
+  return guarded([&]() -> int64_t {
+    if (most.size != engine->grammar.terminals) return -1;
+    engine->grammar.terminal_tokens.assign(most.at, most.at + most.size);
+    engine->tokens = *tokens;
+    return 0;
+  });
+}
+
+int64_t cdec_grammar_fewest_of_terminal(cdec_grammar_engine *engine, int64_t terminal) {
+  const std::lock_guard lock(engine->mutex);
+  return guarded([&]() -> int64_t {
+    if (!engine->grammar.is_terminal(terminal)) return -1;
+    return fewest_of(engine->grammar, engine->tokens, static_cast<int32_t>(terminal));
+  });
 }
 
 int64_t cdec_grammar_set_of(cdec_grammar_session *session, int64_t at) {

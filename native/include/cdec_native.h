@@ -725,6 +725,13 @@ CDEC_API int64_t cdec_grammar_engine_add_set(cdec_grammar_engine *engine, int64_
 CDEC_API int64_t cdec_grammar_engine_add_document(cdec_grammar_engine *engine, int64_t terminal,
                                                   const cdec_spans *spans,
                                                   const cdec_token_trie *tokens);
+/* Hold terminals, [t], to at most so many tokens in which a byte of the terminal stands, -1 for any
+ * number, before the first session. Bytes that are no tokens then mean nothing. */
+CDEC_API int64_t cdec_grammar_engine_add_budgets(cdec_grammar_engine *engine, cdec_i32 most,
+                                                 const cdec_token_trie *tokens);
+/* Return with how few tokens of nothing but its bytes a terminal can be spelled, -1 where none is found;
+ * behind cdec_grammar_engine_add_budgets. */
+CDEC_API int64_t cdec_grammar_fewest_of_terminal(cdec_grammar_engine *engine, int64_t terminal);
 /* Forget all masks and memos. */
 CDEC_API int64_t cdec_grammar_engine_drop(cdec_grammar_engine *engine);
 #define CDEC_GRAMMAR_STATISTICS 14

@@ -54,6 +54,8 @@ MADE: Mapping[str, Callable[[Vocabulary], Constraint]] = {
     "denied": lambda known: _held(known, NarrowedSet("cities", ("Oslo", "Os"), True)),
     "pieces": spans(PAGE, whole="words").of,
     "fit": lambda known: fit(regex("[0-9]{2}-[0-9]+").of(known), 6),
+    "few tokens of a string": schema({"type": "string", "x-cdec-max-tokens": 3}).of,
+    "few tokens of a terminal": grammar('start: W ("," W)* "."\nW[max_tokens=2]: /[a-z]+/').of,
     "after": lambda known: FreeTextConstraint(DIGITS.of(known), FreeText((":",), budget=4)),
     "between": lambda known: FreeTextConstraint(
         DIGITS.of(known), FreeText((), ("<", ">"), budget=4, regions=1)

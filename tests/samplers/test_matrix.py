@@ -264,6 +264,12 @@ FITTED = {"set": 2, "regex": 1, "schema": 3, "conjunction": 2, "begun": 2, "tagg
 KINDS = {**WHOLE, **{f"{kind}, fitted": fitted(kind, most) for kind, most in FITTED.items()}}
 KINDS["schema, nearly fitted"] = nearly_fitted("schema", 3)
 KINDS["schema, few tokens"] = few_tokens()
+WORD = "start: WORD\nWORD[max_tokens=2]: /abb|ab|a|ba|b/"
+KINDS["grammar, few tokens"] = World(
+    lambda: grammar_constraint(WORD, VOCABULARY, lexer="dynamic"),
+    tuple(row for row in WHOLE["grammar"].rows if len(row) <= 2),
+    3,
+)
 CANONICAL = ("set", "regex", "schema", "conjunction")
 KINDS |= {f"{kind}, canonical": canonically(kind) for kind in CANONICAL}
 

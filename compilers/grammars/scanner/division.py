@@ -56,7 +56,9 @@ def without_overlaps(
         one minimisation a part.
     """
     used = {symbol for rule in grammar.rules for symbol in rule.rhs if symbol >= 0}
-    asked = sorted(number for number in used if _is_infinite(automata[number]))
+    # What is counted has to be told from what is not.
+    free = (number for number in used if grammar.terminals[number].max_tokens is None)
+    asked = sorted(number for number in free if _is_infinite(automata[number]))
     scanner = _joined(grammar, automata, asked, limits)
     if scanner is None:
         return grammar, automata, nullable
@@ -168,7 +170,8 @@ def with_split_patterns(
         try:
             automata.append(automaton_of(terminal))
         except LimitError:
-            cut = None if number in grammar.ignored else split_pattern(terminal, limits)
+            is_whole = number in grammar.ignored or terminal.max_tokens is not None
+            cut = None if is_whole else split_pattern(terminal, limits)
             if cut is None:
                 raise
             cuts[number] = cut

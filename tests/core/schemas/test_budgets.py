@@ -12,6 +12,7 @@ import pytest
 from cdec.compilers import SchemaOptions, compile_schema, schema_constraint
 from cdec.core import open_artifact
 from cdec.core.combine.conjunction import conjoin
+from cdec.core.combine.denial import deny
 from cdec.core.combine.fitting import fit
 from cdec.core.constraint import CONSERVATIVE, EXACT, Constraint, text_verdicts, token_verdicts
 from cdec.core.errors import ArtifactInvalidError, FitError, UsageError
@@ -27,6 +28,7 @@ from tests.laws.sessions import (
     state_masks,
     states_after,
 )
+from tests.laws.set_cases import set_case
 from tests.laws.worlds import Row
 
 BRIDGES = [
@@ -335,6 +337,27 @@ def test_both_of_two_constraints_hold_it() -> None:
     both = conjoin(limited, other)
     assert both.facts.budgets == EXACT and not both.facts.takes_bytes
     assert_is_these(both, [row for row in rows_of(limited) if row in set(rows_of(other))])
+
+
+@pytest.mark.parametrize("texts", [[b'"ab"'], [b'"abc"', b'"ab"', b'"a"']])
+def test_what_is_denied_is_left_out(texts: list[bytes]) -> None:
+    limited = made(held(1, pattern=SMALL))
+    rows = [row for row in rows_of(limited) if VOCABULARY.decode(row) not in texts]
+    assert_is_these(deny(limited, texts), rows)
+
+
+def test_strings_beside_members_of_sets_are_held() -> None:
+    case = set_case("a", "cab", "b")
+    properties = {"x": held(1, pattern="^a?b$"), "c": {"type": "string", "x-cdec-set": case.name}}
+    schema = {**NAMED, "properties": properties, "required": ["c", "x"]}
+    limited, whole = (
+        made(one, property_order="declared").with_sets({case.name: case.given})
+        for one in (schema, without_budgets(schema))
+    )
+    every = rows_of(whole)
+    rows = [row for row in every if tokens_of_strings(row, VOCABULARY)[1] <= 1]
+    assert 0 < len(rows) < len(every) and rows_of(limited) == rows
+    assert_is_these(limited, rows)
 
 
 # --- Verdicts, artifacts.
