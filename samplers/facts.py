@@ -189,9 +189,10 @@ ABOUT: dict[str, About] = {
     "speculative": About(
         summary="As masked, several tokens a pass, proposed by a draft.",
         law="as masked",
-        law_in_full=f"That of masked, whatever the draft. {_MASKED_LAW}",
+        law_in_full=f"That of masked, whatever the draft. {_MASKED_LAW} With `ratio` another one, "
+        "which the draft decides.",
         weight="sum log Z",
-        weight_in_full=_SUM_LOG_Z,
+        weight_in_full=f"{_SUM_LOG_Z} null with `ratio`.",
         cost="< 1 pass a token",
         cost_in_full="One pass verifies `gamma` proposals; calls of the draft come on top.",
         source="Leviathan et al. 2023; Chen et al. 2023",

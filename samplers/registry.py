@@ -215,6 +215,14 @@ _TABLE = (
                 default=False,
                 help="The most probable allowed tokens, the texts of `method` greedy.",
             ),
+            Option(
+                name="ratio",
+                type=bool,
+                default=False,
+                help="Keep the draft's most probable token with the model's probability of it over "
+                "the draft's own, as papers print the rule: not lossless for such a token, and "
+                "weights are null.",
+            ),
             *_GROWING,
         ),
         needs_constraint=False,

@@ -128,6 +128,7 @@ class ModelDrafting(Drafting):
         temperature: Of the draft, instead of the target's warping; 0 proposes the most probable
             events, whose law is a one-hot one; None keeps the target's.
         has_law: As in ``Drafting``: draws are put to the test of the two laws, or are guesses.
+        takes_best: Propose the most probable events, and test them as if they were drawn.
 
     Raises:
         TokenizerMismatchError, UsageError: As ``DraftView``.
@@ -142,8 +143,10 @@ class ModelDrafting(Drafting):
         temperature: float | None = None,
         *,
         has_law: bool = True,
+        takes_best: bool = False,
     ) -> None:
         self.has_law = has_law
+        self._takes_best = takes_best
         require_draft(batch.model, draft)
         self._is_greedy = temperature == 0.0
         self._opened = batch, draft, None if self._is_greedy else temperature
@@ -186,7 +189,7 @@ class ModelDrafting(Drafting):
 
     def _chosen(self, step: Step, uniforms: NDArray[np.float64] | None) -> events.SampledEvents:
         try:
-            if uniforms is None or self._is_greedy:
+            if uniforms is None or self._is_greedy or self._takes_best:
                 return events.most_probable(step)
             return events.sample(step, uniforms)
         except ModelError as error:

@@ -39,6 +39,7 @@ class NamedDraft(DraftOptions):
         is_verified: Whether the target verifies proposals; else a draft only looks ahead, and no
             acceptance is told.
         decides: Whether what is drawn depends on what is proposed.
+        takes_best: Whether a draft model proposes its most probable events as if it had drawn them.
         most_prefixes: That one pass of the target evaluates, where ``gamma`` is left to the clock.
         pace: What is known of what pays; it lasts from batch to batch.
     """
@@ -52,6 +53,7 @@ class NamedDraft(DraftOptions):
     cost_ratio: float | None = None
     is_verified: bool = True
     decides: bool = False
+    takes_best: bool = False
     most_prefixes: int = DEFAULT_MAX_WALKS
     pace: Pace = field(init=False)
 
@@ -85,7 +87,13 @@ class NamedDraft(DraftOptions):
         # A test of laws would tie what is drawn to how much was proposed, so to the clock.
         is_sure = self.is_paced and self.temperature is None
         temperature = 0.0 if is_sure else self.temperature
-        return ModelDrafting(batch, self.draft, temperature, has_law=not self.is_paced)
+        return ModelDrafting(
+            batch,
+            self.draft,
+            temperature,
+            has_law=not self.is_paced,
+            takes_best=self.takes_best,
+        )
 
 
 def named_draft(options: Mapping[str, Any], is_verified: bool, decides: bool) -> NamedDraft:
@@ -118,6 +126,7 @@ def named_draft(options: Mapping[str, Any], is_verified: bool, decides: bool) ->
         cost_ratio=options["cost_ratio"],
         is_verified=is_verified,
         decides=decides,
+        takes_best=bool(options.get("ratio")),
         most_prefixes=options["max_walks"],
         freeze_counts=is_frozen,
         threshold=options.get("count_threshold"),

@@ -384,6 +384,7 @@ VALUES: dict[str, str] = {
     "gamma": "2",
     "draft-temperature": "0.5",
     "greedy": "",
+    "ratio": "",
     "divergence": "0.2",
     "divergence-total": "1",
     "cost-ratio": "0.5",

@@ -40,7 +40,7 @@ from tests.laws.set_cases import MemberCase, document_case, set_case
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy
 from tests.samplers import enumeration
-from tests.samplers.drafts.draft_laws import Rounds
+from tests.samplers.drafts.draft_laws import RatioRounds, Rounds
 from tests.samplers.drafts.draft_toys import Pair
 from tests.samplers.learning.aligned_reference import Memory, Rules
 from tests.samplers.lookahead import lookahead_reference as lookahead
@@ -373,6 +373,10 @@ def changed(world: World) -> Law:
     return dict(mcmc(world.toy, "priority", 2, world.limit))
 
 
+def by_ratio(world: World) -> Law:
+    return dict(RatioRounds(world.pair, world.pair.draft_law, 2).law())
+
+
 def mentored(world: World) -> Law:
     return dict(Rounds(world.pair, world.pair.draft_law, 2, 0.3).law())
 
@@ -456,6 +460,7 @@ HOWS: Mapping[str, How] = {
     "mcmc": How("asymptotic", changed, {"steps": 2}, no_weight, has_mass=True),
     "topn": How("exact", None, {}, no_weight),
     "speculative": How("biased", by_reason, {"gamma": 2}, weight_of_candidates, has_mass=True),
+    "speculative, ratio": How("biased", by_ratio, {"gamma": 2, "ratio": True}, no_weight),
     "mentored": How("divergence", mentored, {"gamma": 2, "divergence": 0.3}, has_mass=True),
     "cdlh": How("heuristic", cdlh, AHEAD, no_weight),
     "cdlh-approx": How("heuristic", approximate, AHEAD, no_weight),

@@ -157,6 +157,22 @@ class Rounds:
         return replace(path, probability=path.probability * mass, gamma=gamma, taken=0)
 
 
+@dataclass(frozen=True)
+class RatioRounds(Rounds):
+    """The same, the draft's most probable event tested as if it had been drawn."""
+
+    def _tested(self, path: Path, p: Law, q: Law) -> Iterator[tuple[int, Path]]:
+        best = min(p, key=lambda event: (-p[event], event == END, event))
+        kept = min(1.0, q.get(best, 0.0) / p[best])
+        if kept > 0:
+            yield best, replace(path, taken=path.taken + 1, probability=path.probability * kept)
+        rest = {event: max(0.0, mass - p.get(event, 0.0)) for event, mass in q.items()}
+        for event, mass in rest.items():
+            if kept < 1 and mass > 0:
+                share = (1 - kept) * mass / math.fsum(rest.values())
+                yield event, self._closed(path, share, refused=True)
+
+
 def divergence(q: Mapping[Any, float], p: Mapping[Any, float]) -> float:
     """Return KL(q || p) in nats."""
     if any(p.get(event, 0.0) <= 0 for event in q):
