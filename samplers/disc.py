@@ -196,7 +196,8 @@ class DiscSampler(Sampler):
             draws: int64[n]. numbers: The first candidate's number, and how many.
             is_test: Whether they only matter if they are accepted, but for the fixed first ones and
                 those that are recycled: then each is given up when its weight, which only falls,
-                has come below the number of its acceptance test.
+                has come below the number of its acceptance test; with a draft between its rounds,
+                with beams when all of them have.
         """
         start, size = numbers
         beams = self.beams or 1
@@ -223,7 +224,7 @@ class DiscSampler(Sampler):
         log_floor: NDArray[np.float64] | None = None,
     ) -> Candidates:
         if draft is not None:
-            return draft.draw_candidates(batch, draws, uniforms)
+            return draft.draw_candidates(batch, draws, uniforms, log_floor)
         if self.beams is None:
             return draw_candidates(batch, draws, uniforms, self.top_m, log_floor)
         walks = np.repeat(draws, len(uniforms) // len(draws))
@@ -233,7 +234,7 @@ class DiscSampler(Sampler):
             batch,
             batch.draw_request[walks],
             batch.draw_index[walks],
-            Ranking(self.beams),
+            Ranking(self.beams, log_floor=log_floor),
             uniforms=uniforms,
             top_m=self.top_m,
         )

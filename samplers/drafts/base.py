@@ -75,12 +75,21 @@ class Draft(ABC):
     def account(self, outcome: Outcome) -> Outcome:
         """Add what the draft cost and gained to an outcome."""
 
+    @abstractmethod
     def draw_candidates(
-        self, batch: Batch, draws: NDArray[np.int64], uniforms: CandidateUniforms
+        self,
+        batch: Batch,
+        draws: NDArray[np.int64],
+        uniforms: CandidateUniforms,
+        log_floor: NDArray[np.float64] | None = None,
     ) -> Candidates:
-        """Decode candidates as ``selection.draw_candidates`` does; the law is the same."""
-        walks = np.repeat(draws, len(uniforms) // max(1, len(draws)))
-        return self.decode(batch, batch.draw_request[walks], batch.draw_index[walks], uniforms)
+        """Decode candidates as ``decoding.draw_candidates`` does; the law is the same.
+
+        Args:
+            batch: The open requests.
+            draws: int64[n] rows of the batch's draws. uniforms: Of n * K candidates.
+            log_floor: float64[n * K], as in ``decoding.decode``.
+        """
 
 
 class DraftOptions(ABC):

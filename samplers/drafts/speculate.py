@@ -31,7 +31,7 @@ from cdec.samplers.drafts.proposals import (
 )
 from cdec.samplers.drafts.verify import Comparer, LearningVerifier, Verifier
 from cdec.samplers.walks.candidates import Candidates, TrajectoryBuffer, listener
-from cdec.samplers.walks.decoding import Chooser, Stepping, chooser, step_on
+from cdec.samplers.walks.decoding import Chooser, Stepping, chooser, give_up, step_on
 from cdec.samplers.walks.frontier import Frontier
 from cdec.samplers.walks.randomness import DRAFT, FIRST
 
@@ -68,7 +68,10 @@ def speculate_on(
     run.lengths.begin(len(alive))
     choose = _heard(judge, run)
     how = Stepping(weighed=weighed, masked=judge.masked)
-    while alive.size:
+    while True:
+        alive, frontier = give_up(buffer, alive, frontier)
+        if not alive.size:
+            return
         lengths = run.lengths.before(alive, frontier)
         if lengths is None:
             alive, frontier = step_on(buffer, alive, frontier, choose, how)
@@ -353,6 +356,23 @@ class DraftRun(Draft):
         if repeats is not None:
             judge = Comparer(chooser(uniforms, **repeats), masked=not any(repeats.values()))
         return decode(batch, request, draw, uniforms, self, judge, weighed=weighed)
+
+    def draw_candidates(
+        self,
+        batch: Batch,
+        draws: NDArray[np.int64],
+        uniforms: CandidateUniforms,
+        log_floor: NDArray[np.float64] | None = None,
+    ) -> Candidates:
+        """Decode candidates; as ``Draft.draw_candidates``."""
+        walks = np.repeat(draws, len(uniforms) // max(1, len(draws)))
+        request, draw = batch.draw_request[walks], batch.draw_index[walks]
+        told = listener(batch, request, draw)
+        buffer = TrajectoryBuffer(len(walks), log_floor, batch.loop_watch(request), told)
+        frontier = Frontier.at_start(batch, request, draw)
+        everyone = np.arange(len(walks))
+        speculate_on(buffer, everyone, frontier, Verifier(uniforms), self, self.numbers(uniforms))
+        return buffer.candidates()
 
     def learn_on(
         self,

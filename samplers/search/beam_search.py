@@ -77,11 +77,14 @@ class Ranking(NamedTuple):
         beams: Live hypotheses of a group.
         keep: Texts returned of each group, best first.
         length_penalty: Texts are ranked by log P / events ** length_penalty.
+        log_floor: float64[G]: a group is given up where all that it has weighs no more; None gives
+            up none.
     """
 
     beams: int
     keep: int = 1
     length_penalty: float = 0.0
+    log_floor: NDArray[np.float64] | None = None
 
 
 def beam_search(
@@ -119,10 +122,13 @@ def beam_search(
     while live.group.size:
         cut = frontier.is_cut()
         search.finish(live.take(np.flatnonzero(cut)), LENGTH, frontier.context[cut])
-        going = np.flatnonzero(~cut & search.is_open(live, frontier.depth))
-        if not going.size:
+        going = ~cut & search.is_open(live, frontier.depth)
+        if ranking.log_floor is not None:
+            going &= search.has_hope(live, ranking.log_floor)
+        if not going.any():
             break
-        live, frontier = live.take(going), frontier.take(going)
+        rows = np.flatnonzero(going)
+        live, frontier = live.take(rows), frontier.take(rows)
         step = Step.of(frontier)
         drawn = None
         if uniforms is not None and waiting[live.group].any():
@@ -138,7 +144,7 @@ class _Beams:
 
     def __init__(self, batch: Batch, ranking: Ranking, request: NDArray[np.int64]) -> None:
         self._batch = batch
-        self._beams, self._keep, self._penalty = ranking
+        self._beams, self._keep, self._penalty, _ = ranking
         self._request = request
         self._groups = len(request)
         self._worst = np.full(self._groups, -np.inf)
@@ -184,6 +190,17 @@ class _Beams:
         counts = longest if self._penalty >= 0 else depth + 1
         bound = live.log_p / counts.astype(np.float64) ** self._penalty
         return np.asarray(bound > self._worst[live.group])
+
+    def has_hope(self, live: Hypotheses, log_floor: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Say whose group may still come to a text that weighs more than its floor, bool[H].
+
+        Weights only fall, so no text does where no live hypothesis and no text kept does.
+        """
+        hopeful = np.zeros(self._groups, np.bool_)
+        hopeful[live.group[live.log_x > log_floor[live.group]]] = True
+        for group, _, texts in self._pool:
+            hopeful[group[texts.log_x > log_floor[group]]] = True
+        return hopeful[live.group]
 
     def expand(
         self,

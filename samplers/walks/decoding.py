@@ -163,11 +163,7 @@ def step_on(
         buffer.overrun(alive[cut])
         buffer.finish(alive[cut], LENGTH, frontier.context[cut])
         alive, frontier = _keep(alive, frontier, ~cut)
-    if buffer.has_floor:
-        # A run that the pass of a prefix above has evaluated is followed to its end.
-        given_up = buffer.is_hopeless(alive) & ~frontier.in_run
-        buffer.finish(alive[given_up], STUCK, frontier.context[given_up])
-        alive, frontier = _keep(alive, frontier, ~given_up)
+    alive, frontier = give_up(buffer, alive, frontier)
     if not alive.size:
         return alive, frontier
     step = Step.of(frontier, look_ahead=how.look_ahead, masked=how.masked)
@@ -177,6 +173,18 @@ def step_on(
         buffer.overrun(alive, log_truncated[step.walk_node])
     note_step(step, chosen, log_truncated)
     return follow_events(buffer, alive, frontier, step, chosen)
+
+
+def give_up(
+    buffer: TrajectoryBuffer, alive: NDArray[np.int64], frontier: Frontier
+) -> tuple[NDArray[np.int64], Frontier]:
+    """Finish the walks that weigh too little to be carried on; return the others."""
+    if not buffer.has_floor or not alive.size:
+        return alive, frontier
+    # A run that the pass of a prefix above has evaluated is followed to its end.
+    given_up = buffer.is_hopeless(alive) & ~frontier.in_run
+    buffer.finish(alive[given_up], STUCK, frontier.context[given_up])
+    return _keep(alive, frontier, ~given_up)
 
 
 def note_step(

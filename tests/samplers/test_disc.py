@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterator
@@ -14,13 +15,16 @@ import pytest
 from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError, UsageError
+from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.samplers import disc
 from cdec.samplers.disc import DiscSampler, batch_sizes
 from cdec.samplers.drafts import speculate
 from cdec.samplers.exact import MOST_TRIES, ExactSampler
 from cdec.samplers.request import Request
 from cdec.samplers.walks import decoding
 from cdec.samplers.walks.decoding import decode
+from cdec.samplers.walks.frontier import Frontier, Step
 from cdec.samplers.walks.randomness import CandidateUniforms
 from tests.laws.worlds import Toy, toy_a, toy_b
 from tests.samplers import disc_records, raw_means
@@ -118,14 +122,14 @@ def test_the_candidates_of_a_draw_decode_in_parts(
     is_drafted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    own = speculate.decode if is_drafted else decode
+    own = speculate.speculate_on if is_drafted else decode
 
-    def watched(batch: Any, request: NDArray[np.int64], *others: Any, **options: Any) -> Any:
-        sizes.append(len(request))
-        return own(batch, request, *others, **options)
+    def watched(first: Any, walks: NDArray[np.int64], *others: Any, **options: Any) -> Any:
+        sizes.append(len(walks))
+        return own(first, walks, *others, **options)
 
     monkeypatch.setattr("cdec.samplers.walks.decoding.decode", watched)
-    monkeypatch.setattr("cdec.samplers.drafts.speculate.decode", watched)
+    monkeypatch.setattr("cdec.samplers.drafts.speculate.speculate_on", watched)
     monkeypatch.setattr("cdec.samplers.disc.MOST_TOGETHER", 16)
     records("draft" if is_drafted else "plain", 50, 16)
     assert max(sizes) == 16
@@ -251,6 +255,54 @@ def test_a_candidate_that_will_be_refused_is_given_up_at_once() -> None:
         assert not sample.diagnostics["accepted"]
         evaluated[name] = sample.diagnostics["distinct_evaluations"]
     assert evaluated["many"] == evaluated["few"]
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "masked": {},
+    "drafted": {"draft": TabularModel(lambda prefix: [0.4, 0.3, 0.2, 0.1], toy_b().vocabulary)},
+    "counts": {"draft": "counts", "gamma": 2},
+    "beams": {"beams": 2},
+}
+
+
+@pytest.mark.parametrize("gamma", [1, 3, "auto"])
+@pytest.mark.parametrize("way", WAYS)
+def test_giving_candidates_up_changes_no_sample(
+    way: str, gamma: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {**WAYS[way], **({"gamma": gamma} if "draft" in WAYS[way] else {})}
+    toy, drawn, stepped = toy_b(), [], []
+    take = Step.of
+
+    def counted(frontier: Frontier, **how: bool) -> Step:
+        stepped[-1] += len(frontier.request)
+        return take(frontier, **how)
+
+    monkeypatch.setattr(Step, "of", counted)
+    for gives_up in (True, False):
+        if not gives_up:
+            monkeypatch.setattr(disc, "log_below", lambda tests: np.full(len(tests), -np.inf))
+        stepped.append(0)
+        request = Request("", toy.constraint, range(60))
+        samples = DiscSampler(K=16, **options).draw_batch(toy.model(), [request])[0]
+        names = ("draws", "accepted", "log_mass_unclipped")
+        drawn.append(
+            [(s.token_ids, s.log_weight, *(s.diagnostics[name] for name in names)) for s in samples]
+        )
+        long = long_toy()
+        records = [Request("", long.constraint, [seed]) for seed in range(20)]
+        stepped.append(0)
+        found = DiscSampler(K=16, **options).draw_batch(long.model(), records)
+        assert all(isinstance(each, list) for each in found)
+    assert drawn[0] == drawn[1]
+    # Nearly all of the first 16 candidates end after a few of their nine steps.
+    assert stepped[1] < 0.8 * stepped[3]
+
+
+def long_toy() -> Toy:
+    """All texts of eight letters a and b, of which hardly one is accepted."""
+    rows = list(itertools.product((0, 1), repeat=8))
+    return Toy(toy_b().vocabulary, lambda prefix: np.array([0.3, 0.2, 0.4, 0.1]), rows)
 
 
 class GridUniforms(CandidateUniforms):
