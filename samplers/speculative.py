@@ -63,7 +63,7 @@ class SpeculativeSampler(Sampler):
             raise UsageError(
                 "`ratio` is about the probability that a draft model gives its token, and there is "
                 "none",
-                hint="Give a model as `draft`, no `draft_temperature` 0 and no `greedy`.",
+                hint="Give a model as `draft`, at a temperature above 0, and no `greedy`.",
                 option="ratio",
             )
 
