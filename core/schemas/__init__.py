@@ -5,6 +5,7 @@ calls is in ``native/schemas/``); ``json_tokens`` is what tokens are within JSON
 holds an artifact's columns to what they say, ``levels`` says where a text is refused,
 ``other_forms`` which number, white space or escape is only spelled otherwise, ``validity`` decides
 finished texts by the jsonschema package alone, ``formats`` by plain expressions, ``references`` are
-the documents that a schema may refer to, ``errors`` are those of schemas that cannot be
-compiled. Others import ``schema_constraint``, ``program``, ``own_keywords`` and ``errors``.
+the documents that a schema may refer to, ``budgets`` how many tokens strings may have, ``errors``
+are those of schemas that cannot be compiled. Others import ``schema_constraint``, ``program``,
+``own_keywords`` and ``errors``.
 """
