@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from cdec.cli import sample
 from cdec.cli.eval import print_evaluation
 from cdec.cli.frame.command import Run
+from cdec.cli.frame.config import FILE_NAME
 from cdec.cli.frame.declaration import flag_of, option, parameters_of
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
 from cdec.cli.options.evaluation import hook_option
 from cdec.cli.options.sampling import SampleOptions
-from cdec.core.errors import UsageError
+from cdec.core.errors import ConfigError, UsageError
 from cdec.core.files.remote import Place
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def execute(options: Options, run: Run) -> int:
       cdec run titles.arrow -i prompts.jsonl -o samples.jsonl
       cdec run disc -o results && cdec report results/evaluation.json
     """
-    recipe = _recipe(options)
+    recipe = _recipe(options, run)
     if recipe is None:
         shared.refuse_unused(("dry_run", "hook"), run.typed, "without a recipe")
         return sample.execute(options, run)
@@ -73,7 +74,7 @@ def execute(options: Options, run: Run) -> int:
     return status
 
 
-_OF_ONE_RUN = ("resume", "stream", "trace", "tree", "save_counts")
+_OF_ONE_RUN = ("method", "resume", "stream", "trace", "tree", "save_counts")
 _OWN = frozenset(
     {"artifact", "dry_run", "hook", "output", "force", "json"}
     | {"quiet", "debug", "trust_config", "progress"}
@@ -81,13 +82,26 @@ _OWN = frozenset(
 """Options of the experiment, which no cell is given."""
 
 
-def _recipe(options: Options) -> Path | None:
-    """Return the recipe that is named; None where an artifact is."""
+def _recipe(options: Options, run: Run) -> Path | None:
+    """Return the recipe that is named; None where an artifact is.
+
+    Raises:
+        ConfigError: ``cdec.toml`` names a recipe: what was found must not write files.
+    """
     if options.artifact is None:
         return None
     from cdec.cli.experiments.recipe import recipe_of
 
-    return recipe_of(str(options.artifact))
+    recipe = recipe_of(str(options.artifact))
+    if recipe is not None and "artifact" not in run.typed:
+        raise ConfigError(
+            f"{FILE_NAME}: {options.artifact} is a recipe and may stand on the command line only",
+            hint=f"type cdec run {options.artifact}",
+            key="artifact",
+        )
+    if recipe is not None and run.given.keys() - run.typed:
+        run.console.note(f"{FILE_NAME} counts for nothing here: a recipe says all itself")
+    return recipe
 
 
 def _experiment(path: Path, options: Options, run: Run) -> Experiment:

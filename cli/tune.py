@@ -133,7 +133,8 @@ def _experiment(options: Options, run: Run) -> Experiment:
     evaluation = _evaluation(options)
     typed = {name: run.given[name] for name in run.typed - _OWN}
     if options.recipe is not None:
-        shared.refuse_unused(("grid",), run.typed, "with a recipe, whose lists are the grid")
+        unused = ("grid", "method")
+        shared.refuse_unused(unused, run.typed, "with a recipe, whose lists are the grid")
         path = recipe_of(options.recipe)
         if path is None:
             raise UsageError(

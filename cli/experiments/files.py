@@ -71,5 +71,8 @@ def model_facts(name: str, revision: str | None) -> Mapping[str, str]:
         return {"files": digest.hexdigest()}
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(name, "config.json", revision=revision)
+    try:
+        found = try_to_load_from_cache(name, "config.json", revision=revision)
+    except ValueError:
+        return {}  # no name of the hub: what loads the model says so
     return {"commit": Path(found).parent.name} if isinstance(found, str) else {}

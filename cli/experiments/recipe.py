@@ -118,9 +118,10 @@ class Recipe:
                 path=str(path),
             ) from None
         names = values.get("artifacts")
-        return _Reader(path, frozenset(names if isinstance(names, dict) else ())).recipe(
-            values, data
-        )
+        reader = _Reader(path, frozenset(names if isinstance(names, dict) else ()))
+        recipe = reader.recipe(values, data)
+        reader.require_used(recipe)
+        return recipe
 
 
 def recipe_of(argument: str) -> Path | None:
@@ -161,10 +162,29 @@ class _Reader:
                 name: self._artifact(name, self._table(f"artifacts.{name}", table))
                 for name, table in self._table("artifacts", values.get("artifacts", {})).items()
             },
-            shared=self._options("sample", self._table("sample", values.get("sample", {}))),
+            shared=self._shared(self._table("sample", values.get("sample", {}))),
             methods=self._methods(values.get("methods", [])),
             evaluation=self._evaluation(self._table("evaluation", values.get("evaluation", {}))),
         )
+
+    def require_used(self, recipe: Recipe) -> None:
+        """Refuse artifacts that no run would be held to."""
+        tables = (recipe.shared, *(method.options for method in recipe.methods))
+        held = parameters_of(SampleOptions)
+        used = {
+            str(each).rpartition("=")[2]
+            for table in tables
+            for name, values in table.items()
+            if held[name].metavar in ("ARTIFACT", "NAME=ARTIFACT")
+            for value in values
+            for each in (value if isinstance(value, list) else [value])
+        }
+        for name in sorted(self.names - used):
+            raise ConfigError(
+                f"{self.path}: no run is held to the artifact {name!r}",
+                hint=f'write artifact = "{name}" below [sample], or leave it out',
+                key=name,
+            )
 
     def _table(self, name: str, value: object) -> dict[str, Any]:
         if isinstance(value, dict):
@@ -174,6 +194,15 @@ class _Reader:
             hint=f"write [{name}] and keys below it",
             key=name,
         )
+
+    def _shared(self, table: Mapping[str, Any]) -> Alternatives:
+        if "method" in table:
+            raise ConfigError(
+                f"{self.path}: sample: method is named for all runs",
+                hint='write [[methods]] and below it method = "disc" and its options',
+                key="method",
+            )
+        return self._options("sample", table)
 
     def _methods(self, tables: object) -> list[MethodTable]:
         if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):

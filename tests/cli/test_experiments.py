@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from tests.cli.conftest import Runner, jsonl, refused
 
 from . import light
 
+OPEN_MODEL = models.open_model
 PROMPTS = jsonl(*({"id": i, "prompt": f"p{i}", "answer": "a"} for i in range(6)))
 RECIPE = """
 title = "Letters"
@@ -275,8 +278,8 @@ REFUSED = [
     ("[sample]", '[artifacts.x]\nkind = "set"\n[sample]', "E_CONFIG", "has no source"),
     ("[sample]", '[artifacts."../x"]\nkind = "set"\n[sample]', "E_CONFIG", "could not be called"),
     (
-        "[sample]",
-        '[artifacts.x]\nkind = "set"\nsource = "no.txt"\n[sample]',
+        '[sample]\nartifact = "letters.arrow"',
+        '[artifacts.x]\nkind = "set"\nsource = "no.txt"\n[sample]\nartifact = "x"',
         "E_NOINPUT",
         "no.txt",
     ),
@@ -286,6 +289,13 @@ REFUSED = [
         "E_CONFIG",
         "on the command line only",
     ),
+    (
+        "[sample]",
+        '[artifacts.x]\nkind = "regex"\npattern = "a"\n[sample]',
+        "E_CONFIG",
+        "no run is held to the artifact 'x'",
+    ),
+    ("n = 2", 'method = "disc"', "E_CONFIG", "sample: method is named for all runs"),
     ("[[methods]]", "[[method]]", "E_CONFIG", "did you mean 'methods'?"),
     ('method = "masked"', "n = 1", "E_CONFIG", "names no method"),
 ]
@@ -326,10 +336,36 @@ def test_recipes_are_typed_and_never_found(cdec: Runner, recipe: Path, letters: 
     drawn = cdec("run", "disc", "--prompt", "x")
     assert drawn.status == 0 and b'"text"' in drawn.stdout and not Path("disc/samples").exists()
     assert "recipes that ship: asap" in refused(cdec("run", "no.toml"), "E_NOINPUT", 66)
+    assert "with a recipe" in refused(cdec("run", recipe, "--method", "disc"))
+    # What was found in the folder may name what is read, and nothing that writes.
+    Path("cdec.toml").write_text(f'artifact = "{recipe}"\n')
+    assert "on the command line only" in refused(cdec("run"), "E_CONFIG", 78)
+    Path("cdec.toml").write_text("n = 5\n")
+    told = cdec("run", recipe, "--dry-run", "--json")
+    assert "cdec.toml counts for nothing here" in told.stderr
+    assert all(each["options"]["n"] == 2 for each in told.records)
+    Path("cdec.toml").unlink()
     for words in (("--dry-run",), ("--hook", "a:b")):
         assert "without a recipe" in refused(cdec("run", letters, "--prompt", "x", *words))
     assert "with a recipe" in refused(cdec("run", recipe, "--resume"))
     assert "folder of this machine" in refused(cdec("run", recipe, "-o", "s3://b/x"))
+
+
+def test_two_experiments_do_not_write_one_folder(cdec: Runner, recipe: Path) -> None:
+    assert cdec("run", recipe, "-o", "out").status == 0
+    held = os.open("out", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    refused(cdec("run", recipe, "-o", "out"), "E_LOCKED", 75)
+    os.close(held)
+    assert cdec("run", recipe, "-o", "out").status == 0
+
+
+def test_a_model_that_is_not_there_is_said_to_be(cdec: Runner, recipe: Path) -> None:
+    changed(recipe, ("seed = [0, 1]", 'model = "./nowhere"'))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models, "open_model", OPEN_MODEL)
+        said = refused(cdec("run", recipe), "E_MODEL", 69)
+    assert "nowhere" in said
 
 
 def test_a_grid_that_is_too_large_is_refused(cdec: Runner, recipe: Path) -> None:
