@@ -31,7 +31,8 @@ from cdec.core.run_clock import RunClock
 
 EXIT_STATUSES: dict[int, str] = {
     0: "All went well.",
-    1: "`cdec check --fail` found a text that is invalid.",
+    1: "`cdec check --fail` found a text that is invalid, or `cdec reproduce --strict` a finding "
+    "that does not hold.",
     2: "The command line makes no sense.",
     3: "The run went on past records that became error objects, or that are not complete where "
     "`--require-complete` asks for it.",
@@ -78,6 +79,8 @@ class Run:
 
 SOME_TEXTS_INVALID = 1
 """Exit status of a check that was asked to fail where a text is invalid."""
+SOME_DO_NOT_HOLD = 1
+"""Exit status of a run that was asked to fail where a finding does not hold."""
 SOME_RECORDS_FAILED = 3
 """Exit status of a run that went on past records that became error objects."""
 

@@ -19,6 +19,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "conjoined": ("--and",),
     "sets": ("--set",),
     "input": ("--input", "-i"),
+    "listing": ("--list",),
     "model": ("--model", "-m"),
     "n": ("-n", "--n"),
     "output": ("--output", "-o"),

@@ -91,6 +91,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "inspect": Command("cdec.cli.inspect", "Show what an artifact holds.", _LOOK, _NUMPY_MIB),
     "doctor": Command("cdec.cli.doctor", "Show versions, devices, caches, extras.", _LOOK),
+    "reproduce": Command(
+        "cdec.cli.reproduce", "Compute the papers' tables and figures anew.", _LOOK
+    ),
     "demo": Command("cdec.cli.demo", "Compile, sample and compare on the shipped data.", _LOOK),
 }
 """Every command by its name, in the order of the help."""

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cdec.core.errors import DataError
-from cdec.data.reports.page import PAGE_END, page_head, safe
+from cdec.data.reports.page import DOCUMENT_STYLE, PAGE_END, figure, page_head, safe, table
 from cdec.data.reports.plots import Plot, plots_of
 
-_STYLE = """
-h2 { font-size: 1.15em; margin: 2em 0 0.5em; } figure { margin: 1em 0; }
-svg { max-width: 100%; height: auto; } .w { overflow-x: auto; } .w svg { min-width: 44em; }
-figcaption, .n { color: #555; font-size: 0.9em; }
-.s { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.9em; }
-th, td { text-align: left; padding: 0.15em 0.9em 0.15em 0; border-bottom: 1px solid #ddd;
-white-space: nowrap; font-weight: normal; } thead th { border-bottom: 1px solid #222; }
-td { font-variant-numeric: tabular-nums; } dt { margin-top: 0.4em; } dd { margin: 0 0 0 1.5em; }
-"""
 _COUNTS = ("records", "samples", "failed", "missing", "unreferenced")
-_SVG = re.compile(r"<svg.*</svg>", re.DOTALL)
 _MOST_PANELS = 12
 
 
@@ -86,9 +75,9 @@ def page(evaluation: Mapping[str, Any], drawn: Sequence[Plot], title: str) -> It
         title: Of the page.
     """
     systems = evaluation["systems"]
-    yield page_head(title, _STYLE)
+    yield page_head(title, DOCUMENT_STYLE)
     yield f"<h1>{safe(title)}</h1>\n"
-    yield _table(
+    yield table(
         ["system", "file", "method", *_COUNTS],
         [[each[key] for key in ("name", "file", "method", *_COUNTS)] for each in systems],
     )
@@ -99,16 +88,13 @@ def page(evaluation: Mapping[str, Any], drawn: Sequence[Plot], title: str) -> It
         "and not corrected for the number of metrics.</p>\n"
     )
     for plot in drawn:
-        found = _SVG.search(plot.files["svg"].decode())
-        told = f"<figcaption>{safe(plot.caption)}</figcaption>"
-        drawing = found[0] if found else ""
-        yield f'<figure><div class="{"w" if plot.is_wide else ""}">{drawing}</div>{told}</figure>\n'
+        yield figure(plot.files["svg"], plot.caption, is_wide=plot.is_wide)
     yield "<h2>Metrics</h2>\n"
     names = [each["name"] for each in systems]
     rows = [
         [m, *(_cell(each["metrics"].get(m)) for each in systems)] for m in evaluation["meanings"]
     ]
-    yield _table(["", *names], rows)
+    yield table(["", *names], rows)
     yield from _differences(evaluation["comparisons"])
     yield "<h2>What metrics mean</h2>\n<dl>"
     for name, meaning in evaluation["meanings"].items():
@@ -129,7 +115,7 @@ def _differences(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         rows.append([each["metric"], pair, value, f"[{lower}, {upper}]", p, each["records"]])
     if rows:
         yield "<h2>Differences</h2>\n"
-        yield _table(["metric", "difference", "", "interval", "p", "records"], rows)
+        yield table(["metric", "difference", "", "interval", "p", "records"], rows)
     if equal:
         yield f'<p class="n">No difference on any record: {safe(", ".join(equal))}.</p>\n'
 
@@ -146,18 +132,3 @@ def _shown(value: object) -> str:
     return (
         f"{value:.4g}" if isinstance(value, int | float) else ("-" if value is None else str(value))
     )
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    head = "".join(f"<th>{safe(str(cell))}</th>" for cell in header)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{safe(_cell_text(cell))}</td>' for cell in row)}</tr>\n"
-        for row in rows
-    )
-    return (
-        f'<div class="s"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>\n'
-    )
-
-
-def _cell_text(cell: object) -> str:
-    return f"{cell:,}" if isinstance(cell, int) else str(cell)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 PLOTS = ("metrics", "reliability", "cost")
 """Names of all plots that an evaluation may have."""
 FORMS = ("svg", "png")
-_MARKERS = "osD^vPX*<>"
-_DASHES = ("-", "--", ":", "-.")
+MARKERS = "osD^vPX*<>"
+DASHES = ("-", "--", ":", "-.")
 _PANELS = 3
 """Panels of metrics in a row."""
 _INCHES = 3.1
@@ -115,7 +115,7 @@ def _intervals(
             continue
         metric = metrics[place]
         for row, system in enumerate(systems):
-            _point(axes, system["metrics"].get(metric), row, _MARKERS[row % len(_MARKERS)])
+            _point(axes, system["metrics"].get(metric), row, MARKERS[row % len(MARKERS)])
         is_first = place % _PANELS == 0
         axes.set_yticks(
             range(len(names)), names if is_first else [""] * len(names), parse_math=False
@@ -149,11 +149,11 @@ def _reliability(figures: type[Figure], systems: Sequence[Mapping[str, Any]]) ->
             axes.plot(
                 [row["probability"] for row in rows],
                 [row["accuracy"] for row in rows],
-                _MARKERS[place % len(_MARKERS)] + _DASHES[place % len(_DASHES)],
+                MARKERS[place % len(MARKERS)] + DASHES[place % len(DASHES)],
                 color="black",
                 markersize=4,
                 linewidth=1,
-                label=_plain(system["name"]),
+                label=plain(system["name"]),
             )
     axes.set_xlabel("probability that was said")
     axes.set_ylabel("share of right answers")
@@ -192,7 +192,7 @@ def frontier_plot(
         filling = "black" if each["cell"] == chosen else "#999" if each["cheap"] else "white"
         axes.plot([x], [y], "o", color="black", markerfacecolor=filling, markersize=5, zorder=2)
     at = next(each for each in candidates if each["cell"] == chosen)
-    axes.set_title(f"chosen: {_plain(chosen)}", fontsize=9)
+    axes.set_title(f"chosen: {plain(chosen)}", fontsize=9)
     (x,), (y,) = _places([at])
     axes.plot([x], [y], "o", color="black", markersize=10, fillstyle="none", zorder=3)
     axes.set_xlabel(labels[0])
@@ -222,8 +222,8 @@ def _against_cost(figures: type[Figure], systems: Sequence[Mapping[str, Any]], m
             if isinstance(low, int | float) and isinstance(high, int | float):
                 line = ([low, high], [y, y]) if ends == "x" else ([x, x], [low, high])
                 axes.plot(*line, color="#888", linewidth=0.8)
-        marker = _MARKERS[place % len(_MARKERS)]
-        axes.plot([x], [y], marker, color="black", label=_plain(system["name"]), linestyle="none")
+        marker = MARKERS[place % len(MARKERS)]
+        axes.plot([x], [y], marker, color="black", label=plain(system["name"]), linestyle="none")
     axes.set_xlabel("calls of the model a sample")
     axes.set_ylabel(f"{metric}, share")
     axes.grid(color="#ddd", linewidth=0.6)
@@ -231,6 +231,6 @@ def _against_cost(figures: type[Figure], systems: Sequence[Mapping[str, Any]], m
     return Plot("cost", f"What {metric} costs, with the intervals of both.", figure)
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """Return a label that matplotlib shows as it is: no formula, and not left out."""
     return name.replace("$", r"\$") if not name.startswith("_") else " " + name.replace("$", r"\$")

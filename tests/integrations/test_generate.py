@@ -16,6 +16,7 @@ from cdec.core import Constraint, LanguageModel
 from cdec.core.errors import TokenizerMismatchError, UsageError
 from cdec.core.models.loading import wrap_module
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings import enumeration
 from cdec.integrations.transformers import ConstraintProcessor, generate, model_vocabulary
 from cdec.samplers import sample
 from cdec.samplers.registry import METHODS
@@ -25,7 +26,6 @@ from tests.integrations.toy_modules import toy_module, widened
 from tests.laws.gtest import g_test
 from tests.laws.rounding import near
 from tests.laws.worlds import Toy, toy_b, toy_set
-from tests.samplers import enumeration
 
 PAD = 1
 DRAWS = 2000

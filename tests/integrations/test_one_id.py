@@ -16,6 +16,7 @@ from cdec.core.errors import DuplicateIdError, UsageError
 from cdec.core.seeds import content_id
 from cdec.data import embedded_model_path
 from cdec.data.prompts.read import prompts_from_records, prompts_from_texts
+from cdec.integrations.findings import enumeration
 from cdec.integrations.records import sample_records
 from cdec.integrations.transformers import generate, model_vocabulary
 from cdec.samplers import sample
@@ -26,7 +27,6 @@ from tests.cli.conftest import cdec as cdec
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import toy_b
-from tests.samplers import enumeration
 
 CITIES = ["Berlin", "Lyon", "Oslo", "Paris", "Rome"]
 PROMPTS = ["Question: Which city is it?\nAnswer:", "A city:", "Une ville, l'\u00e9t\u00e9 :"]

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from cdec.integrations.findings.enumeration import mass
 from cdec.samplers.registry import SAMPLERS
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
 from tests.laws.worlds import Toy, graded_world, random_world
-from tests.samplers.enumeration import mass
 
 COMMON = 1e-3
 """P(S) above which most estimates have to be reliable."""

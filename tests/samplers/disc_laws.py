@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
+from cdec.integrations.findings.enumeration import disc, expected_draws, target, total_variation
 from cdec.samplers.disc import DiscSampler
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Toy
-from tests.samplers.enumeration import disc, expected_draws, target, total_variation
 
 DRAWS = heavy_or(10_000, 100_000)
 

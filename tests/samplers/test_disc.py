@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.enumeration import expected_draws, mass
 from cdec.samplers import disc
 from cdec.samplers.disc import DiscSampler, batch_sizes
 from cdec.samplers.drafts import speculate
@@ -30,7 +31,6 @@ from tests.laws.worlds import Toy, toy_a, toy_b
 from tests.samplers import disc_records, raw_means
 from tests.samplers.disc_laws import check_disc
 from tests.samplers.drafts.draft_toys import pairs
-from tests.samplers.enumeration import expected_draws, mass
 
 # --- DISC's draws on toy A follow their exact law, at every K, with fresh and recycled fallback.
 

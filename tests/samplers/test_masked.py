@@ -12,6 +12,7 @@ import pytest
 from cdec.core.constraint import text_verdicts
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.enumeration import log_prob, masked, mass
 from cdec.samplers import SAMPLERS
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.masked import MaskedSampler
@@ -21,7 +22,6 @@ from cdec.samplers.unconstrained import UnconstrainedSampler
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy, random_toy, toy_b, toy_set
-from tests.samplers.enumeration import log_prob, masked, mass
 from tests.samplers.raw_means import watched
 
 # --- Masked decoding: its mass estimate and bracket, dead ends.

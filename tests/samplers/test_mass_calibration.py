@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cdec.integrations.findings.enumeration import log_prob, masked, mass, target
 from cdec.samplers.registry import SAMPLERS
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import random_world, yes_please
 from tests.samplers.calibration import COMMON, WAYS, Judged, Shares, Way, by_decade, judged
-from tests.samplers.enumeration import log_prob, masked, mass, target
 
 WORLDS = heavy_or(200, 500)
 FEW = {"masked n=16", "asap n=16 burn_in=0", "disc n=1 K=4", "disc n=16 K=4"}

@@ -31,6 +31,7 @@ from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.core.sets.spans import SpanConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings import enumeration
 from cdec.samplers import Request
 from cdec.samplers.base import Sampler
 from cdec.samplers.registry import METHODS, SAMPLERS
@@ -39,7 +40,6 @@ from tests.laws.sessions import states_after
 from tests.laws.set_cases import MemberCase, document_case, set_case
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy
-from tests.samplers import enumeration
 from tests.samplers.drafts.draft_laws import RatioRounds, Rounds
 from tests.samplers.drafts.draft_toys import Pair
 from tests.samplers.learning.aligned_reference import Memory, Rules

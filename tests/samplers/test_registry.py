@@ -11,12 +11,7 @@ import pytest
 from cdec.core.errors import UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.samplers import SAMPLERS
-from cdec.samplers.base import Sampler
-from cdec.samplers.registry import METHODS
-from cdec.samplers.rewards import build_reward
-from tests.laws.worlds import toy_a, toy_b
-from tests.samplers.enumeration import (
+from cdec.integrations.findings.enumeration import (
     Law,
     disc,
     expected_draws,
@@ -25,6 +20,11 @@ from tests.samplers.enumeration import (
     target,
     total_variation,
 )
+from cdec.samplers import SAMPLERS
+from cdec.samplers.base import Sampler
+from cdec.samplers.registry import METHODS
+from cdec.samplers.rewards import build_reward
+from tests.laws.worlds import toy_a, toy_b
 
 # --- METHODS and SAMPLERS: what is declared is what constructors take, and costs no heavy import.
 

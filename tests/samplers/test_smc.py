@@ -12,13 +12,13 @@ import pytest
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
+from cdec.integrations.findings.enumeration import Law, log_prob, mass, target, total_variation
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.request import Request
 from cdec.samplers.smc import SmcSampler
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy, random_toy, toy_a, toy_b, toy_set
-from tests.samplers.enumeration import Law, log_prob, mass, target, total_variation
 from tests.samplers.smc_laws import Run, branching_toy, dead_end_toy, draw, evidence, outcome, smc
 
 # --- Sequential Monte Carlo: its law by enumeration, its evidence.

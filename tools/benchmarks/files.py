@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import lzma
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import orjson
-
-
-def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of an xz-compressed JSONL file."""
-    with lzma.open(path) as lines:
-        for line in lines:
-            yield orjson.loads(line)
+from cdec.integrations.findings.laboratory import read_jsonl as read_jsonl
 
 
 def read_lines(path: Path) -> list[str]:

@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import time
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cdec.core import LanguageModel, load_model
-from cdec.data.assets import embedded_model_path
+from cdec.integrations.findings.laboratory import EMBEDDED, Laboratory
 from tools.benchmarks import report
 
-EMBEDDED = "embedded"
 RESULTS = Path("bench-results")
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setting(Laboratory):
     """What the command line of a benchmark says.
 
     Attributes:
-        model: Folder or hub name of the target; "embedded" is the one that cdec ships.
-        draft: The same of the draft.
-        device: As in ``load_model``. dtype: as in ``load_model``; None is its default.
         output: Folder of the JSON files; made when the first is written.
     """
 
-    model: str = EMBEDDED
-    draft: str = EMBEDDED
-    device: str = "cpu"
-    dtype: str | None = None
     output: Path = RESULTS
 
     @classmethod
@@ -40,28 +29,6 @@ class Setting:
         names = cls.__dataclass_fields__
         given = {name: value for name, value in vars(arguments).items() if name in names}
         return cls(**given)
-
-    @property
-    def model_path(self) -> str:
-        """Folder or hub name of the target."""
-        return _path(self.model, "target")
-
-    def target(self) -> LanguageModel:
-        """Return the target; it is loaded once a process."""
-        return _load(self.model_path, self.device, self.dtype)
-
-    def proposer(self) -> LanguageModel:
-        """Return the draft; it is loaded once a process."""
-        return _load(_path(self.draft, "draft"), self.device, self.dtype)
-
-    def seconds(self) -> float:
-        """Return a clock: process time on the CPU, elapsed time of finished work elsewhere."""
-        if self.device == "cpu":
-            return time.process_time()
-        import torch
-
-        torch.cuda.synchronize()
-        return time.perf_counter()
 
     def save(self, name: str, figures: Any, **how: object) -> Path:
         """Write ``NAME.json`` with the machine it was measured on, and how."""
@@ -88,12 +55,3 @@ def parser_of(text: str | None, *, has_model: bool = True, has_draft: bool = Fal
         parser.add_argument("--draft", default=EMBEDDED, help="folder or hub name of the draft")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the JSON files")
     return parser
-
-
-def _path(name: str, embedded: str) -> str:
-    return str(embedded_model_path(embedded)) if name == EMBEDDED else name
-
-
-@cache
-def _load(path: str, device: str, dtype: str | None) -> LanguageModel:
-    return load_model(path, device=device, dtype=dtype)

@@ -15,6 +15,7 @@ from cdec.core.constraint import CANONICAL, DEAD, Constraint
 from cdec.core.errors import EmptySetError, FitError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings import enumeration
 from cdec.samplers.exact import ExactSampler
 from cdec.samplers.masked import MaskedSampler
 from tests.core.combine.test_fitting import assert_members_are
@@ -22,7 +23,6 @@ from tests.core.spelling.tokenizers_small import tokenizer_named
 from tests.laws.gtest import g_test
 from tests.laws.sessions import assert_session_laws, states_after
 from tests.laws.worlds import Row, Toy, toy_set
-from tests.samplers import enumeration
 
 TEXTS = ("name", "the name", "their names", "a  b", "a \n b", "it's 1234", "it'sn", "aaaaaaa 12")
 NAMES = ("qwen", "gpt2", "pieces", "runs", "unigram-whole", "unigram-bytes")

@@ -14,6 +14,7 @@ from cdec.core.constraint import EXACT, Constraint
 from cdec.core.errors import FitError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings import enumeration
 from cdec.samplers.exact import ExactSampler
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
@@ -21,7 +22,6 @@ from tests.core.grammars.finite_language import FiniteLanguage
 from tests.laws.gtest import g_test
 from tests.laws.sessions import assert_allowed_is, assert_session_laws, random_prefixes
 from tests.laws.worlds import Row, Toy, random_toy, toy_a
-from tests.samplers import enumeration
 
 # --- Sets: longer members are left out, whatever else was done to the set.
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cdec.integrations.findings.enumeration import masked
 from cdec.samplers.drafts import proposals as kernels
 from cdec.samplers.drafts import speculate
 from cdec.samplers.drafts.counts import Counts
@@ -27,7 +28,6 @@ from tests.laws.worlds import Row
 from tests.samplers.drafts.draft_laws import DRAWS, Rounds, drawn, hasten, p_value
 from tests.samplers.drafts.draft_toys import ENDS, PADDING, Law, Pair, made_pair, pairs, random_law
 from tests.samplers.drafts.test_drafts_torch import LIMITS, numbers_for, opened_step, proposals
-from tests.samplers.enumeration import masked
 from tests.samplers.keyed import keyed
 
 # --- Speculative decoding draws from the masked target, whatever the draft; weights are exact.

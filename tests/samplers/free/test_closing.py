@@ -6,9 +6,9 @@ import pytest
 
 from cdec.core.combine.free_text import FreeText
 from cdec.core.errors import UsageError
+from cdec.integrations.findings import enumeration
 from tests.laws.gtest import g_test
 from tests.laws.worlds import Row, Toy
-from tests.samplers import enumeration
 from tests.samplers.free.test_free_law import Law, masked, target
 from tests.samplers.free.test_free_stages import draw
 from tests.samplers.free.two_stage import END, LENGTH, MARKER, SPECIAL, World

@@ -17,12 +17,12 @@ from cdec.core.combine.free_parts import FreeParts
 from cdec.core.combine.free_text import FreeText
 from cdec.core.constraint import Constraint
 from cdec.core.models.loading import wrap_module
+from cdec.integrations.findings import enumeration
 from cdec.samplers import SAMPLERS, Request
 from tests.core.models.tiny_models import VOCABULARY, tiny_module
 from tests.laws.gtest import g_test
 from tests.laws.sessions import own_mask
 from tests.laws.worlds import Row, Toy, toy_set
-from tests.samplers import enumeration
 from tests.samplers.free.two_stage import (
     END,
     LENGTH,

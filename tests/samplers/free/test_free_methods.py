@@ -14,11 +14,11 @@ from cdec.core.combine.free_text import FreeText
 from cdec.core.combine.tagged import StartedConstraint
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
+from cdec.integrations.findings import enumeration
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.registry import METHODS
 from tests.laws.gtest import g_test
 from tests.laws.worlds import Row, Toy
-from tests.samplers import enumeration
 from tests.samplers.drafts.draft_laws import Rounds
 from tests.samplers.drafts.draft_toys import Pair
 from tests.samplers.free.test_free_law import drawn, joint

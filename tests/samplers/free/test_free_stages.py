@@ -10,10 +10,10 @@ import pytest
 from cdec.core.combine.free_text import FreeText
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.sample import Sample
+from cdec.integrations.findings import enumeration
 from cdec.samplers import SAMPLERS, Request
 from tests.laws.gtest import g_test
 from tests.laws.worlds import Row, Toy
-from tests.samplers import enumeration
 from tests.samplers.free.two_stage import (
     END,
     LENGTH,

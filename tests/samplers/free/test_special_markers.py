@@ -13,13 +13,13 @@ from cdec.core.combine.markers import require_spelt, symbols_of
 from cdec.core.combine.tagged import TaggedConstraint
 from cdec.core.errors import UsageError
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings import enumeration
 from cdec.samplers import SAMPLERS, Request
 from tests.core.grammars.finite_language import FiniteLanguage
 from tests.core.models.chat_models import CALL, END_CALL, byte_tokenizer
 from tests.laws.gtest import g_test
 from tests.laws.sessions import assert_allowed_is, assert_session_laws, random_prefixes
 from tests.laws.worlds import Toy
-from tests.samplers import enumeration
 from tests.samplers.free.test_free_law import (
     DRAWS,
     LIMIT,

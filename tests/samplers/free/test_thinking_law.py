@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cdec.core.combine.free_text import FreeText
+from cdec.integrations.findings import enumeration
 from tests.laws.gtest import g_test
 from tests.laws.worlds import Row, Toy
-from tests.samplers import enumeration
 from tests.samplers.free.test_free_law import Law, disc2, masked, smc2, target
 from tests.samplers.free.test_free_stages import draw, scripted
 from tests.samplers.free.two_stage import END, LENGTH, MARKER, SPECIAL, World

@@ -13,9 +13,9 @@ from cdec.core.constraint import Constraint
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings import enumeration
 from tests.core.grammars.finite_language import FiniteLanguage
 from tests.laws.worlds import Row, Toy, toy_set
-from tests.samplers import enumeration
 
 SPECIAL = {b"\xf5": "<s>", b"\xf6": "<e>"}
 """Special tokens: enumerated as bytes that no text has, and in the vocabulary without bytes."""

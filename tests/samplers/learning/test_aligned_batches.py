@@ -20,6 +20,7 @@ from cdec.core.models.base import TreeModel
 from cdec.core.models.language_model import LanguageModel
 from cdec.core.models.tabular import TabularModel
 from cdec.data.assets import embedded_model_path
+from cdec.integrations.findings.enumeration import Law, log_prob, masked, mass, target
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.base import Sampler
 from cdec.samplers.scoring.score import Score, Scorer, ScoreRequest
@@ -29,7 +30,6 @@ from tests.laws.grammar_cases import compiled, random_grammar
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy, random_toy, toy_b, toy_set
-from tests.samplers.enumeration import Law, log_prob, masked, mass, target
 from tests.samplers.learning.aligned_reference import opened, rounds_of_all
 from tests.samplers.raw_means import watched
 

@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.enumeration import target
 from cdec.samplers import SAMPLERS
 from cdec.samplers.prefix_tree import PrefixTree, Visit
 from cdec.samplers.request import Request
@@ -24,7 +25,6 @@ from cdec.samplers.scoring.score import Score, Scorer, ScoreRequest
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import LogitModel, Row, TinyWorld, Toy, far_siblings
-from tests.samplers.enumeration import target
 from tests.shared import shared_folder
 
 # --- The prefix tree against oracle tries that the authors of ASAp recorded from real models.

@@ -21,6 +21,7 @@ from cdec.core.models.language_model import LanguageModel
 from cdec.core.models.tabular import TabularModel
 from cdec.core.models.transformers.architectures import CausalModel, EncoderDecoderModel
 from cdec.core.models.transformers.base import FullForwardModel
+from cdec.integrations.findings.enumeration import mass, target
 from cdec.samplers.asap import AsapSampler
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.exact import ExactSampler
@@ -32,7 +33,6 @@ from cdec.samplers.walks.batch import Batch
 from tests.core.models.tiny_models import VOCABULARY, plain_encoder, tiny_module
 from tests.laws.gtest import g_test
 from tests.laws.worlds import Toy, random_toy, toy_a, toy_b, toy_set
-from tests.samplers.enumeration import mass, target
 from tests.samplers.learning.tree_files import grown, reloaded
 
 # --- Trees on disk: what comes back, what is refused, and what later draws make of them.

@@ -22,13 +22,13 @@ from cdec.core.errors import (
 )
 from cdec.core.models.language_model import LanguageModel
 from cdec.data.assets import embedded_model_path
+from cdec.integrations.findings.enumeration import log_prob, mass, target
 from cdec.samplers import classify
 from cdec.samplers.scoring.classify import Classification, Classifier, ClassifyRequest
 from tests.compilers.sets.small_tokenizers import byte_level, lossy
 from tests.laws.grammar_cases import byte_vocabulary
 from tests.laws.rounding import near
 from tests.laws.worlds import Toy, random_toy, toy_a, toy_b, toy_set
-from tests.samplers.enumeration import log_prob, mass, target
 
 # --- classify: probabilities of labels equal enumeration, whatever shares a batch with them.
 

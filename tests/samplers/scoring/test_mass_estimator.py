@@ -13,6 +13,7 @@ from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.errors import CdecError, ContextLengthError, UntokenizableError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.enumeration import masked, mass
 from cdec.samplers.learning.saved import TreeFile
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
@@ -21,7 +22,6 @@ from cdec.samplers.scoring.ways import WaysConstraint, one_way, ways_to_spell
 from tests.laws.sessions import assert_session_laws
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Toy, random_toy, toy_a, toy_b, toy_set
-from tests.samplers.enumeration import masked, mass
 from tests.samplers.raw_means import watched
 
 # --- MassEstimator: its mean against enumeration, its bounds, and when it gives no estimate.

@@ -22,12 +22,12 @@ from cdec.core.errors import (
 )
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.enumeration import log_prob, masked, mass, target
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.scoring.score import Score, Scorer, ScoreRequest
 from cdec.samplers.scoring.texts import token_ids_of
 from tests.laws.worlds import Row, Toy, random_toy, toy_a, toy_b, toy_set
-from tests.samplers.enumeration import log_prob, masked, mass, target
 from tests.samplers.scoring.scores import checked, error_of, score
 
 # --- Scores of given texts against enumeration: log P, sums of log Z, membership, bounds of Q.

@@ -10,10 +10,10 @@ import pytest
 from cdec.core.errors import UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.enumeration import log_prob, masked
 from cdec.samplers import SAMPLERS
 from cdec.samplers.request import Request
 from tests.laws.worlds import random_toy, toy_a, toy_b, toy_set
-from tests.samplers.enumeration import log_prob, masked
 
 RNG = np.random.default_rng
 

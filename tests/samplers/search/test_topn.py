@@ -16,13 +16,13 @@ from cdec.core.models.base import TreeModel
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.enumeration import mass, target
 from cdec.samplers.prefix_tree import Bracket
 from cdec.samplers.request import Request
 from cdec.samplers.search.members import Found, SearchResult, ranked
 from cdec.samplers.topn import TopnSampler
 from tests.laws.grammar_cases import compiled
 from tests.laws.worlds import Row, Toy, random_toy, toy_a, toy_b, toy_set
-from tests.samplers.enumeration import mass, target
 from tests.samplers.search.topn_cases import (
     ROUNDING,
     Spellings,

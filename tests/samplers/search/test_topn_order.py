@@ -14,11 +14,11 @@ from cdec.core.errors import UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.enumeration import mass
 from cdec.samplers import SAMPLERS
 from cdec.samplers.topn import DEFAULT_EVALUATIONS, TopnSampler
 from tests.laws.grammar_cases import compiled
 from tests.laws.worlds import Row, Toy, random_toy, toy_a, toy_b
-from tests.samplers.enumeration import mass
 from tests.samplers.search.topn_cases import (
     ROUNDING,
     assert_best,

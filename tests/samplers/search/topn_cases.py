@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.enumeration import log_prob
 from cdec.samplers.topn import TopnSampler
 from tests.laws.worlds import Row, Toy
-from tests.samplers.enumeration import log_prob
 
 ROUNDING = 1e-12
 

@@ -11,6 +11,7 @@ import pytest
 
 from cdec.core import Sample
 from cdec.core.errors import CdecError
+from cdec.integrations.findings import enumeration
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.learning.saved import TreeFile
 from cdec.samplers.scoring.classify import Classifier, ClassifyRequest
@@ -31,7 +32,6 @@ from tests.laws.worlds import (
     toy_a,
     toy_b,
 )
-from tests.samplers import enumeration
 
 # --- The laws of the methods that remember, in worlds of tiny mass: exact, and asap once
 # converged.

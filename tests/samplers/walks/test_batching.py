@@ -14,6 +14,7 @@ from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.enumeration import disc, log_prob, masked
 from cdec.samplers import SAMPLERS
 from cdec.samplers.base import Sampler
 from cdec.samplers.request import Request
@@ -21,7 +22,6 @@ from cdec.samplers.sampling import sample as draw_many
 from cdec.samplers.scoring.score import Scorer
 from tests.laws.gtest import g_test
 from tests.laws.worlds import Row, Toy, random_toy, toy_b, toy_set
-from tests.samplers.enumeration import disc, log_prob, masked
 from tests.samplers.made import NEEDS_DRAFT, flat_draft, made
 
 # --- Nothing depends on what decodes together: batches, chunks, other draws, mixed constraints.

@@ -19,6 +19,7 @@ from cdec.core.models.transformers.architectures import CausalModel, EncoderDeco
 from cdec.core.models.transformers.base import FullForwardModel
 from cdec.core.sets.session import SetSession
 from cdec.data.assets import embedded_model_path
+from cdec.integrations.findings.enumeration import log_prob, masked, mass
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
@@ -33,7 +34,6 @@ from tests.core.models.tiny_models import (
 )
 from tests.laws.rounding import near
 from tests.laws.worlds import Toy, random_toy, toy_a, toy_b
-from tests.samplers.enumeration import log_prob, masked, mass
 from tests.samplers.smc_laws import dead_end_toy, outcome
 from tests.samplers.smc_laws import draw as draw_particles
 

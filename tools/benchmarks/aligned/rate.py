@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from cdec.core import LanguageModel
+from cdec.integrations.findings.sygus import Task, constraint_of, sygus_tasks
 from cdec.samplers import SAMPLERS
+from tests.shared import shared_folder
 from tools.benchmarks import report
 from tools.benchmarks.aligned.convergence import spread
 from tools.benchmarks.aligned.sequential import KeptPrompt, Sequential, generate
-from tools.benchmarks.aligned.tasks import Task, constraint_of, sygus_tasks
 from tools.benchmarks.processes import one_thread
 from tools.benchmarks.setting import Setting
 
@@ -45,7 +46,7 @@ def run(setting: Setting, tasks: int | None = 8, draws: int = 500) -> list[dict[
     one_thread()
     model = setting.target()
     module = plain_module(setting)
-    chosen = sygus_tasks(model)
+    chosen = sygus_tasks(model, shared_folder() / "data")
     headed = [task for task in chosen if not task.is_printed]
     rows = []
     for task in [*spread(headed, tasks), next(task for task in chosen if task.is_printed)]:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.laws.worlds import Row, Toy
+from cdec.integrations.findings.worlds import Row, Toy
 
 Law = dict[Row | None, float]
 

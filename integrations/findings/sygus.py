@@ -1,6 +1,6 @@
-"""Tasks of ``make bench-aligned``: SyGuS prompts cut to the context of a model, and the toy.
+"""Tasks of ASAp's paper: SyGuS prompts cut to the context of a model, and its toy.
 
-The prompts of the shared data have three worked examples and up to 21,771 tokens of the embedded
+The prompts of ``gad_sygus`` have three worked examples and up to 21,771 tokens of the embedded
 tokenizer. What is cut, in this order:
 
 - *shots*: one worked example (the first) where the prompt then has at most 768 tokens (each costs
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,9 +25,7 @@ from typing import Any
 from cdec.compilers import compile_grammar
 from cdec.core import LanguageModel, open_artifact
 from cdec.data.assets import grammar_path
-from tests.shared import shared_folder
-from tools.benchmarks.files import read_jsonl
-from tools.benchmarks.setting import Setting
+from cdec.integrations.findings.laboratory import read_jsonl
 
 TEXT_TOKENS = 32
 """Length limit of a text of a headed task; programs that nest deeper end as ``length``."""
@@ -48,7 +46,6 @@ class Task:
     Attributes:
         family: ``SLIA``, ``INV-BV`` or ``toy``.
         cut: What was cut from the prompt, for the records.
-        model: ``given``, the setting's, or ``stories260K``.
     """
 
     name: str
@@ -58,20 +55,11 @@ class Task:
     prompt: str
     max_new_tokens: int
     cut: str = ""
-    model: str = "given"
 
     @property
     def is_printed(self) -> bool:
         """Whether the head of the solution is part of the text, as in the shared data."""
         return self.name.endswith(_PRINTED_MARK)
-
-
-def load(name: str, setting: Setting) -> LanguageModel:
-    """Load the model a task names."""
-    if name == "given":
-        return setting.target()
-    folder = shared_folder() / "data" / "model_stories260k" / "hf"
-    return replace(setting, model=str(folder)).target()
 
 
 def constraint_of(task: Task, model: LanguageModel) -> Any:
@@ -83,7 +71,7 @@ def constraint_of(task: Task, model: LanguageModel) -> Any:
 
 
 def toy_task() -> Task:
-    """Example 1 of the paper under stories260K: strings of length 5 that its prompt asks for."""
+    """Return Example 1 of the paper: strings of length 5 that its prompt asks for."""
     return Task(
         name="toy_asap",
         family="toy",
@@ -91,13 +79,17 @@ def toy_task() -> Task:
         grammar=grammar_path("toy_asap").read_text(encoding="utf-8"),
         prompt="Be a helpful assistant. Generate a random binary string of length 5? ",
         max_new_tokens=8,
-        model="stories260K",
     )
 
 
-def sygus_tasks(model: LanguageModel) -> list[Task]:
-    """Return the paper's 30 tasks, then others, then the printed one; needs the shared data."""
-    rows = list(read_jsonl(shared_folder() / "data" / "gad_sygus" / "tasks.jsonl.xz"))
+def sygus_tasks(model: LanguageModel, data: Path) -> list[Task]:
+    """Return the paper's 30 tasks, then others, then the printed one.
+
+    Args:
+        model: Whose context prompts are cut to.
+        data: Folder that holds ``gad_sygus``.
+    """
+    rows = list(read_jsonl(data / "gad_sygus" / "tasks.jsonl.xz"))
     of_paper = [row for row in rows if row["in_paper"]]
     chosen = of_paper + list(_others(rows, {row["grammar"] for row in of_paper}))
     tasks = [_task(row, model, printed=False) for row in chosen]

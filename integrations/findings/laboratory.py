@@ -1,0 +1,91 @@
+"""What findings are computed with: a target, a draft, their device, and folders of data."""
+
+from __future__ import annotations
+
+import lzma
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from cdec.data.assets import embedded_model_path
+
+if TYPE_CHECKING:
+    from cdec.core.models.language_model import LanguageModel
+
+EMBEDDED = "embedded"
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """Models and data.
+
+    Attributes:
+        model: Folder or hub name of the target; "embedded" is the one that cdec ships.
+        draft: The same of the draft.
+        device: As in ``load_model``. dtype: as in ``load_model``; None is its default.
+        data: Folder of the data's folders; None where there is none.
+    """
+
+    model: str = EMBEDDED
+    draft: str = EMBEDDED
+    device: str = "cpu"
+    dtype: str | None = None
+    data: Path | None = None
+
+    @property
+    def model_path(self) -> str:
+        """Folder or hub name of the target."""
+        return _path(self.model, "target")
+
+    def target(self) -> LanguageModel:
+        """Return the target; it is loaded once a process."""
+        return _load(self.model_path, self.device, self.dtype)
+
+    def proposer(self) -> LanguageModel:
+        """Return the draft; it is loaded once a process."""
+        return _load(_path(self.draft, "draft"), self.device, self.dtype)
+
+    def seconds(self) -> float:
+        """Return a clock: process time on the CPU, elapsed time of finished work elsewhere."""
+        if self.device == "cpu":
+            return time.process_time()
+        import torch
+
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def missing(self, needs: tuple[str, ...]) -> list[str]:
+        """Return the folders of data that are needed and not there."""
+        return [name for name in needs if self.data is None or not (self.data / name).is_dir()]
+
+    def rows(self, name: str) -> Iterator[dict[str, Any]]:
+        """Yield the objects of an xz-compressed JSONL file of the data.
+
+        Args:
+            name: Of the file, below the folder of data.
+        """
+        assert self.data is not None
+        return read_jsonl(self.data / name)
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of an xz-compressed JSONL file."""
+    with lzma.open(path) as lines:
+        for line in lines:
+            yield orjson.loads(line)
+
+
+def _path(name: str, embedded: str) -> str:
+    return str(embedded_model_path(embedded)) if name == EMBEDDED else name
+
+
+@cache
+def _load(path: str, device: str, dtype: str | None) -> LanguageModel:
+    from cdec.core.models.loading import load_model
+
+    return load_model(path, device=device, dtype=dtype)
