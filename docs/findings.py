@@ -1,8 +1,8 @@
 """Writes the page of findings from what ``cdec reproduce`` found.
 
 ``python docs/findings.py FOLDER`` takes the findings of a folder over into
-``figures/findings.json``, which holds their checks and tables, and writes ``findings.md`` from it; without a folder it writes
-the page alone.
+``figures/findings.json``, which holds their checks and tables, and writes ``findings.md`` from it;
+without a folder it writes the page alone.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ DOCS = Path(__file__).resolve().parent
 KEPT = DOCS / "figures" / "findings.json"
 HEAD = """# What the papers found, computed anew
 
-Written by `docs/findings.py` from what `cdec reproduce` found with the embedded models ([how to](how-to/reproduce.md) repeat it). Whether a
-finding holds is computed: each line below a table's first is an inequality, with the number that was found.
+Written by `docs/findings.py` from what `cdec reproduce` found with the embedded models; the page on
+[reproducing](how-to/reproduce.md) says how to repeat it. Whether a finding holds is computed: each
+line of its first table is an inequality, with the number that was found.
 
 """
 _TAKEN = ("state", "checks", "tables")

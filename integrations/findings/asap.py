@@ -26,6 +26,8 @@ from cdec.samplers.walks.randomness import draw_seeds
 
 _RUNS = 200
 _LAST = 75
+_TASKS = 2
+"""Tasks of a family."""
 _AFTER = (0, 1, 2, 5, 10, 15, 16, 20, 30, 32, 40, 50, 60, _LAST)
 _SEED = 2405
 
@@ -136,7 +138,7 @@ def _plot(
 
 def grammar(laboratory: Laboratory) -> Found:
     """Compute Figures 4 and 5 on the paper's Example 1 under the target."""
-    return _of_tasks(laboratory, [toy_task()], 1000)
+    return _of_tasks(laboratory, [toy_task()], 1000, tuple(METHODS))
 
 
 def sygus(laboratory: Laboratory) -> Found:
@@ -146,12 +148,15 @@ def sygus(laboratory: Laboratory) -> Found:
     chosen: list[Task] = []
     for family in ("SLIA", "INV-BV"):
         own = [task for task in tasks if task.family == family and not task.is_printed]
-        chosen += own[:: max(1, len(own) // 4)][:4]
-    return _of_tasks(laboratory, chosen, 600)
+        chosen += own[:: max(1, len(own) // _TASKS)][:_TASKS]
+    return _of_tasks(laboratory, chosen, 800, ("masked", "asap"))
 
 
-def _of_tasks(laboratory: Laboratory, tasks: Sequence[Task], draws: int) -> Found:
-    results = [measured_task(laboratory.target(), task, draws, METHODS) for task in tasks]
+def _of_tasks(
+    laboratory: Laboratory, tasks: Sequence[Task], draws: int, methods: Sequence[str]
+) -> Found:
+    options = {m: METHODS[m] for m in methods}
+    results = [measured_task(laboratory.target(), task, draws, options) for task in tasks]
     rows = [_summary(result) for result in results]
     window = results[0]["window"]
     title = f"{draws} draws: KL(window of {window} || P), and its mean over draws from Q, nats"
@@ -160,9 +165,9 @@ def _of_tasks(laboratory: Laboratory, tasks: Sequence[Task], draws: int) -> Foun
         "log P(S) at least",
         "Q's",
         "sd",
-        *(f"{m}, last" for m in METHODS),
+        *(f"{m}, last" for m in methods),
         "Q's mean of Q",
-        *(f"{m}, mean of Q" for m in METHODS),
+        *(f"{m}, mean of Q" for m in methods),
     )
     return Found(
         _task_checks(rows),
@@ -178,9 +183,9 @@ def _summary(result: Mapping[str, Any]) -> dict[str, Any]:
         "log_mass": goal["log_mass"],
         "kl": goal["window_kl"],
         "sd": goal["window_kl_sd"],
-        **{m: (methods[m]["divergence"]["kl"] or [math.nan])[-1] for m in METHODS},
+        **{m: (methods[m]["divergence"]["kl"] or [math.nan])[-1] for m in methods},
         "mean": goal["mean_q"],
-        **{f"{m}, mean": methods[m]["late_mean_q"] for m in METHODS},
+        **{f"{m}, mean": methods[m]["late_mean_q"] for m in methods},
     }
 
 
@@ -206,9 +211,9 @@ def _task_checks(rows: Sequence[Mapping[str, Any]]) -> list[Check]:
 
 def _curves(result: Mapping[str, Any]) -> list[Plot]:
     name, methods = result["task"], result["methods"]
-    kl = [Line(m, methods[m]["divergence"]["x"], methods[m]["divergence"]["kl"]) for m in METHODS]
+    kl = [Line(m, methods[m]["divergence"]["x"], methods[m]["divergence"]["kl"]) for m in methods]
     mean = [
-        Line(m, methods[m]["expectation"]["x"], methods[m]["expectation"]["mean"]) for m in METHODS
+        Line(m, methods[m]["expectation"]["x"], methods[m]["expectation"]["mean"]) for m in methods
     ]
     goal = result["target"]
     ends = [0.0, float(result["draws"] - result["window"])]

@@ -80,6 +80,13 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
             yield orjson.loads(line)
 
 
+def one_thread() -> None:
+    """Let torch compute on one thread, so that processes beside each other do not wait."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
 def _path(name: str, embedded: str) -> str:
     return str(embedded_model_path(embedded)) if name == EMBEDDED else name
 

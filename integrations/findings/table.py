@@ -10,7 +10,10 @@ from cdec.integrations.findings.finding import Finding
 
 _DISC = "DISC, arXiv 2504.09135"
 _ASAP = "ASAp, arXiv 2405.21047"
+_DOMINO = "DOMINO, arXiv 2403.06988"
+_MENTORED = "Mentored decoding, Tran-Thien 2023"
 _MODEL = ("model", "device", "dtype")
+_PAIR = (*_MODEL, "draft")
 
 FINDINGS: dict[str, Finding] = {
     finding.name: finding
@@ -71,12 +74,68 @@ FINDINGS: dict[str, Finding] = {
             "Figures 4 to 6, SLIA and INV-BV",
             "Summed over tasks ASAp's windows and expectations are nearer to Q's than those of "
             "masked decoding.",
-            "Four tasks a family, 600 draws in rounds of 16, prompts with as many of the three "
+            "Two tasks a family, 800 draws in rounds of 16, prompts with as many of the three "
             "examples as fit the model; the head of the solution is part of the prompt, as a "
             "small model has never seen a program.",
             "asap:sygus",
             needs=("gad_sygus",),
             uses=_MODEL,
+        ),
+        Finding(
+            "domino-invasiveness",
+            _DOMINO,
+            "Tables 2 and 4",
+            "A mask that lets tokens run across terminals changes no text that was well-formed "
+            "anyway; one that ends each token with its terminal (k = 0) makes other texts, and "
+            "accuracy falls.",
+            "60 requests for records as JSON, zero-shot, under a small model that was trained on "
+            "such, in the place of GSM8K and CoNLL; from k = 1 on nothing is lost here.",
+            "domino:invasiveness",
+            uses=_MODEL,
+        ),
+        Finding(
+            "domino-templates",
+            _DOMINO,
+            "Figure 2",
+            "Fixed parts that a template tokenizes apart from the values between them make tokens "
+            "that the model finds less probable.",
+            "The right answers of the same requests, scored in both spellings, in the place of "
+            "texts that guidance makes.",
+            "domino:templates",
+            uses=_MODEL,
+        ),
+        Finding(
+            "mentored-optimum",
+            _MENTORED,
+            "sections 4 to 6",
+            "No law within the divergence D of the target accepts more of the draft than the "
+            "solver's: it spends D whole, accepts more where D grows, as much as lossless "
+            "speculation at D = 0, and all at D = KL(q || p).",
+            "The paper proves it and measures nothing; here it is computed on random pairs, "
+            "against other laws within D. Algorithm 1 as printed does not end, and is not what "
+            "runs.",
+            "mentored:optimum",
+        ),
+        Finding(
+            "mentored-tradeoff",
+            _MENTORED,
+            "section 6",
+            "Divergence buys target calls, and what is spent a position never exceeds D.",
+            "The paper measures nothing. A budget of the whole sequence is cdec's own, and stands "
+            "beside that of each position.",
+            "mentored:tradeoff",
+            uses=_PAIR,
+        ),
+        Finding(
+            "speculation-dyck",
+            "Speculation under local masks, arXiv 2605.07698",
+            "the experiment on Dyck languages",
+            "Speculation that is lossless under local masks draws from the masked law, which is "
+            "up to .99 in total variation from Q; a draft below exact draws from Q, and below "
+            "disc from its law.",
+            "Brackets of up to three pairs under a table, so that laws are enumerated; the paper "
+            "draws from models. Their largest distance is .996.",
+            "speculation:local_masks",
         ),
     )
 }

@@ -101,6 +101,7 @@ class Toy:
 
 
 _BINARY = Vocabulary([b"0", b"1", b""], eos_token_ids=[2], special_token_ids=[2])
+_BRACKETS = Vocabulary([b"(", b")", b""], eos_token_ids=[2], special_token_ids=[2])
 _LETTERS = Vocabulary([b"a", b"b", b"c", b""], eos_token_ids=[3], special_token_ids=[3])
 
 
@@ -172,3 +173,23 @@ def lured(mass: float, share: float) -> Toy:
         return np.array([0.0, 0.0, 0.0, 1.0])
 
     return Toy(_LETTERS, probabilities, [(0, 1), (1,)])
+
+
+def dyck(opens: float, closes: float, pairs: int) -> Toy:
+    """Balanced brackets, up to some pairs, under a model that opens, closes and ends at any time.
+
+    Args:
+        opens: Probability of an opening bracket at every step. closes: of a closing one.
+        pairs: Most pairs of brackets.
+    """
+    law = np.array([opens, closes, 1 - opens - closes])
+
+    def balanced(most: int) -> list[Row]:
+        """Return the balanced rows of exactly ``most`` pairs."""
+        if most == 0:
+            return [()]
+        splits = [(balanced(n), balanced(most - 1 - n)) for n in range(most)]
+        return [(0, *a, 1, *b) for inner, after in splits for a in inner for b in after]
+
+    members = [row for n in range(1, pairs + 1) for row in balanced(n)]
+    return Toy(_BRACKETS, lambda prefix: law, members)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from transformers import GenerationConfig, GenerationMixin, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 
-from tests.laws.worlds import Probabilities, Row, Toy
+from cdec.integrations.findings.worlds import Probabilities
+from tests.laws.worlds import Row, Toy
 
 
 class ToyModule(PreTrainedModel, GenerationMixin):

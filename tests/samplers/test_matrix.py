@@ -32,6 +32,7 @@ from cdec.core.sample import Sample
 from cdec.core.sets.spans import SpanConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.findings import enumeration
+from cdec.integrations.findings.adaptive import Memory, Rules
 from cdec.samplers import Request
 from cdec.samplers.base import Sampler
 from cdec.samplers.registry import METHODS, SAMPLERS
@@ -42,7 +43,6 @@ from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy
 from tests.samplers.drafts.draft_laws import RatioRounds, Rounds
 from tests.samplers.drafts.draft_toys import Pair
-from tests.samplers.learning.aligned_reference import Memory, Rules
 from tests.samplers.lookahead import lookahead_reference as lookahead
 from tests.samplers.mcmc_laws import mcmc
 from tests.samplers.smc_laws import smc

@@ -69,13 +69,6 @@ def resident_bytes() -> int:
     return _status("VmRSS")
 
 
-def one_thread() -> None:
-    """Let torch compute on one thread, so that processes beside each other do not wait."""
-    import torch
-
-    torch.set_num_threads(1)
-
-
 def _status(name: str) -> int:
     found = re.search(rf"^{name}:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     if found is None:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
-from tests.laws.worlds import Probabilities, Row, Toy
+from cdec.integrations.findings.worlds import Probabilities
+from tests.laws.worlds import Row, Toy
 
 END = -1
 """The end of a text by any end id, as one event."""

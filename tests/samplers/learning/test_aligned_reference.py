@@ -15,6 +15,7 @@ from cdec.core import CdecError
 from cdec.core.combine.wrapped import WrappedConstraint
 from cdec.core.constraint import DEAD, Constraint, Facts, Session
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.adaptive import Memory, Rules, divergence, divergence_after_one
 from cdec.integrations.findings.enumeration import Law, masked, target
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.learning.rounds import Rounds
@@ -22,15 +23,7 @@ from cdec.samplers.prefix_tree import PrefixTree
 from tests.laws.constraints import WrappedSession
 from tests.laws.gtest import g_test
 from tests.laws.worlds import Row, Toy, random_toy, toy_a, toy_b
-from tests.samplers.learning.aligned_reference import (
-    Memory,
-    Rules,
-    count_calls,
-    divergence,
-    divergence_after_one,
-    replay,
-    simulate,
-)
+from tests.samplers.learning.aligned_reference import count_calls, replay, simulate
 
 # --- Trees that learn, against a plain reference that replays candidates; and its own figures.
 

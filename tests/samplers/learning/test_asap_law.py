@@ -15,6 +15,7 @@ from cdec.core.errors import UsageError
 from cdec.core.progress import Stage
 from cdec.core.text_warnings import described
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.findings.adaptive import Rules, divergence
 from cdec.integrations.findings.enumeration import masked, mass, target
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.learning.bookkeeping import FIRST_GUESS
@@ -24,9 +25,7 @@ from cdec.samplers.walks.randomness import draw_seeds
 from tests.laws.gtest import g_test
 from tests.laws.worlds import Row, Toy, toy_a, toy_b
 from tests.samplers.learning.aligned_reference import (
-    Rules,
     children_of,
-    divergence,
     opened,
     path_of,
     rounds_of_all,

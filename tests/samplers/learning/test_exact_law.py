@@ -15,6 +15,7 @@ import pytest
 from cdec.core import CdecError, Sample
 from cdec.core.errors import UsageError
 from cdec.core.models.tabular import TabularModel
+from cdec.integrations.findings.adaptive import Memory, Rules
 from cdec.integrations.findings.enumeration import Law, log_prob, masked, mass, target
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.learning.rounds import Round, Rounds
@@ -22,7 +23,7 @@ from cdec.samplers.walks.randomness import draw_seeds
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy, toy_a, toy_b
-from tests.samplers.learning.aligned_reference import Memory, Rules, count_calls
+from tests.samplers.learning.aligned_reference import count_calls
 from tests.samplers.raw_means import watched
 
 # --- Exact sampling on toys A and B: the law, independence, what a sample costs, unbiased masses.

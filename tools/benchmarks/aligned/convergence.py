@@ -20,10 +20,11 @@ import numpy as np
 
 from cdec.core import LanguageModel
 from cdec.integrations.findings.aligned import METHODS, WINDOW, measured_task
+from cdec.integrations.findings.laboratory import one_thread
 from cdec.integrations.findings.sygus import Task, sygus_tasks, toy_task
 from tests.shared import shared_folder
 from tools.benchmarks import report
-from tools.benchmarks.processes import one_thread, side_by_side
+from tools.benchmarks.processes import side_by_side
 from tools.benchmarks.setting import Setting
 
 

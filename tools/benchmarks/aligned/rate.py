@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from cdec.core import LanguageModel
+from cdec.integrations.findings.laboratory import one_thread
 from cdec.integrations.findings.sygus import Task, constraint_of, sygus_tasks
 from cdec.samplers import SAMPLERS
 from tests.shared import shared_folder
 from tools.benchmarks import report
 from tools.benchmarks.aligned.convergence import spread
 from tools.benchmarks.aligned.sequential import KeptPrompt, Sequential, generate
-from tools.benchmarks.processes import one_thread
 from tools.benchmarks.setting import Setting
 
 METHODS: dict[str, dict[str, Any]] = {

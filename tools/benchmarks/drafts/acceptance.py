@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.integrations.findings.mentored import divergence
 from cdec.samplers.mentored import mentored_distribution
 from tests.samplers.mentored.test_mentored_solver import solver_acceptance
 from tools.benchmarks.drafts.common import save
@@ -68,7 +69,7 @@ def _against_solver(limit: float, pairs: int) -> dict[str, Any]:
         pi = mentored_distribution(p, q, limit)
         accepted.append(float(np.minimum(p, pi).sum()))
         shortfalls.append(solver_acceptance(p, q, limit) - accepted[-1])
-        excesses.append(_divergence(q, pi) - limit)
+        excesses.append(divergence(q, pi) - limit)
     return {
         "divergence": limit,
         "mean_acceptance": float(np.mean(accepted)),
@@ -76,13 +77,6 @@ def _against_solver(limit: float, pairs: int) -> dict[str, Any]:
         "worst_excess_nats": float(np.max(excesses)),
         "matched": float(np.mean(np.array(shortfalls) > -_MATCH)),
     }
-
-
-def _divergence(q: Law, pi: Law) -> float:
-    inside = q > 0
-    if (pi[inside] <= 0).any():
-        return float("inf")
-    return float(np.sum(q[inside] * (np.log(q[inside]) - np.log(pi[inside]))))
 
 
 def _law(generator: np.random.Generator, n: int, keep: float) -> Law:

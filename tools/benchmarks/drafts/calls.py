@@ -9,15 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from cdec.integrations.findings.decoding import Run, decode, entity_set, pair, shipped
 from cdec.samplers import SAMPLERS
-from tools.benchmarks.drafts.common import (
-    Run,
-    decode,
-    entity_set,
-    pair,
-    save,
-    shipped,
-)
+from tools.benchmarks.drafts.common import save
 from tools.benchmarks.processes import side_by_side
 from tools.benchmarks.report import show
 from tools.benchmarks.setting import Setting

@@ -15,17 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from cdec.samplers.rewards import build_reward
-from tests.shared import shared_folder
-from tools.benchmarks.drafts.common import Prompts, concept_sets, cost, save
-from tools.benchmarks.drafts.table import (
+from cdec.integrations.findings.decoding import Prompts, concept_sets, cost
+from cdec.integrations.findings.method_rows import (
     LOOKAHEAD,
     Method,
+    Task,
     columns,
     cost_ratios,
     measure,
     plain_methods,
 )
+from cdec.samplers.rewards import build_reward
+from tests.shared import shared_folder
+from tools.benchmarks.drafts.common import save
 from tools.benchmarks.processes import side_by_side
 from tools.benchmarks.report import show
 from tools.benchmarks.setting import Setting
@@ -80,9 +82,8 @@ def run(
     tables = {}
     for spec in REWARDS:
         judge = _Judge(spec, prompts, records)
-        rows = measure(
-            setting, _methods(chosen), prompts, judge.reward, judge, ratios=ratios, length=_LENGTH
-        )
+        task = Task(prompts, judge.reward, judge, _LENGTH)
+        rows = measure(setting, _methods(chosen), task, ratios)
         tables[spec] = rows
         heads, cells = columns(rows, ratios, _JUDGED)
         show(f"{sets} dev concept sets, reward {spec}", heads, cells)
@@ -144,7 +145,7 @@ def _try(setting: Setting, settings: Settings, training: int) -> dict[str, Any]:
     options = dict(settings)
     name = options.pop("method", "cdsl")
     prompts, judge = _training(training)
-    run = Method(name, name, options).run(setting, judge.reward, prompts, _LENGTH, 100)
+    run = Method(name, name, options).run(setting, Task(prompts, judge.reward, judge, _LENGTH))
     judged = judge([sample.text for sample in run.samples])
     path = run.path_calls()
     return {

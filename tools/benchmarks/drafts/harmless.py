@@ -16,17 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from cdec.samplers.rewards import build_reward
-from tests.shared import shared_folder
-from tools.benchmarks.drafts.common import Prompts, pair, save
-from tools.benchmarks.drafts.table import (
+from cdec.integrations.findings.decoding import Prompts, pair
+from cdec.integrations.findings.method_rows import (
     LOOKAHEAD,
     Method,
+    Task,
     columns,
     cost_ratios,
     measure,
     plain_methods,
 )
+from cdec.samplers.rewards import build_reward
+from tests.shared import shared_folder
+from tools.benchmarks.drafts.common import save
 from tools.benchmarks.files import read_jsonl
 from tools.benchmarks.processes import side_by_side
 from tools.benchmarks.report import show
@@ -72,15 +74,8 @@ def run(
             }
 
         ratios = cost_ratios(setting, prompts, (64,))
-        found = measure(
-            setting,
-            _methods(biting),
-            prompts,
-            reward,
-            judged,
-            ratios=ratios,
-            length=_LENGTH,
-        )
+        task = Task(prompts, reward, judged, _LENGTH)
+        found = measure(setting, _methods(biting), task, ratios)
     heads, cells = columns(found, ratios, _JUDGED)
     title = f"{rows} held-out conversations; d=5, k=3; the biting threshold is {biting:.3g}"
     show(title, heads, cells)

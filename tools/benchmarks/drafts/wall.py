@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from cdec.samplers import SAMPLERS
-from cdec.samplers.rewards import build_reward
-from tests.shared import shared_folder
-from tools.benchmarks.drafts.common import (
+from cdec.integrations.findings.decoding import (
     Prompts,
     concept_sets,
     decode,
     entity_set,
     pair,
-    save,
     shipped,
 )
+from cdec.samplers import SAMPLERS
+from cdec.samplers.rewards import build_reward
+from tests.shared import shared_folder
+from tools.benchmarks.drafts.common import save
 from tools.benchmarks.report import show
 from tools.benchmarks.setting import Setting
 

@@ -12,12 +12,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdec.samplers import SAMPLERS
-from tools.benchmarks.drafts.common import PAPER_RATIOS, Prompts, Run, cost, decode, pair
-from tools.benchmarks.setting import Setting
+from cdec.integrations.findings.decoding import PAPER_RATIOS, Prompts, Run, cost, decode, pair
+from cdec.integrations.findings.laboratory import Laboratory
+from cdec.samplers.registry import SAMPLERS
 
 LOOKAHEAD = ("cdlh", "cdlh-approx", "cdsl")
+_BATCH = 100
 _DRAFTED = ("cdlh-approx", "cdsl")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What methods are measured on.
+
+    Attributes:
+        prompts: What is gone on from.
+        reward: Of those that look ahead.
+        judge: Gives figures of the texts.
+        length: Most new tokens.
+    """
+
+    prompts: Prompts
+    reward: Any
+    judge: Callable[[list[str]], dict[str, float]]
+    length: int
 
 
 @dataclass(frozen=True)
@@ -34,17 +52,19 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
     top_p: float | None = None
 
-    def run(self, setting: Setting, reward: Any, prompts: Prompts, length: int, batch: int) -> Run:
+    def run(self, laboratory: Laboratory, task: Task) -> Run:
         """Decode the prompts."""
-        target, draft = pair(setting)
+        target, draft = pair(laboratory)
         options = dict(self.options)
         if self.name in LOOKAHEAD:
-            options["reward"] = reward
+            options["reward"] = task.reward
         if self.name in _DRAFTED:
             options["draft"] = draft
         model = target if self.top_p is None else target.with_warping(top_p=self.top_p)
         sampler = SAMPLERS[self.name](**options)
-        return decode(setting, sampler, prompts, model=model, batch=batch, length=length)
+        return decode(
+            laboratory, sampler, task.prompts, model=model, batch=_BATCH, length=task.length
+        )
 
 
 def plain_methods(beams: int) -> list[Method]:
@@ -59,26 +79,14 @@ def plain_methods(beams: int) -> list[Method]:
 
 
 def measure(
-    setting: Setting,
-    methods: list[Method],
-    prompts: Prompts,
-    reward: Any,
-    judge: Callable[[list[str]], dict[str, float]],
-    *,
-    ratios: Mapping[str, float],
-    length: int,
-    batch: int = 100,
+    laboratory: Laboratory, methods: list[Method], task: Task, ratios: Mapping[str, float]
 ) -> list[dict[str, Any]]:
     """Run methods, one of them labelled ``cdlh``, and return a row each.
 
     Args:
-        setting: The models.
-        methods: Rows.
-        prompts: What is gone on from.
-        reward: Of those that look ahead.
-        judge: Gives further figures of the texts.
+        laboratory: The models.
+        methods: Rows. task: What they are measured on.
         ratios: Measured c by the name they get; the papers' join them.
-        length: Most new tokens. batch: Prompts that decode together.
 
     Returns:
         Rows with ``computed`` and ``path`` calls a token; ``cost``, ``speedup`` and
@@ -87,7 +95,7 @@ def measure(
     every = {**ratios, **{f"{ratio:g}": ratio for ratio in PAPER_RATIOS}}
     rows: list[dict[str, Any]] = []
     for method in methods:
-        run = method.run(setting, reward, prompts, length, batch)
+        run = method.run(laboratory, task)
         path, computed = run.path_calls(), run.calls()
         rows.append(
             {
@@ -99,7 +107,7 @@ def measure(
                 "computed_cost": {name: cost(computed, ratio) for name, ratio in every.items()},
                 "tokens": run.events / len(run.samples),
                 "seconds": run.seconds,
-                **judge([sample.text for sample in run.samples]),
+                **task.judge([sample.text or "" for sample in run.samples]),
             }
         )
     base = next(row for row in rows if row["method"] == "cdlh")
@@ -135,12 +143,12 @@ def _pair(calls: Mapping[str, float]) -> str:
 
 
 def cost_ratios(
-    setting: Setting, prompts: Prompts, batches: tuple[int, ...] = (64, 1)
+    laboratory: Laboratory, prompts: Prompts, batches: tuple[int, ...] = (64, 1)
 ) -> dict[str, float]:
     """Measure c: greedy tokens a second of the target over those of the draft.
 
     Args:
-        setting: The models and the clock.
+        laboratory: The models and the clock.
         prompts: To decode.
         batches: Prompts that decode together; the first is of the batches of the tables.
 
@@ -149,14 +157,14 @@ def cost_ratios(
     """
     asked = {batch: prompts.subset(max(8, min(2 * batch, 64))) for batch in batches}
     return {
-        f"batch {batch}": seconds_a_call(setting, 1, asked[batch], batch)
-        / seconds_a_call(setting, 0, asked[batch], batch)
+        f"batch {batch}": seconds_a_call(laboratory, 1, asked[batch], batch)
+        / seconds_a_call(laboratory, 0, asked[batch], batch)
         for batch in batches
     }
 
 
 def seconds_a_call(
-    setting: Setting,
+    laboratory: Laboratory,
     which: int,
     prompts: Prompts,
     batch: int,
@@ -170,10 +178,10 @@ def seconds_a_call(
     greedy, times = SAMPLERS["greedy"](), []
     for _ in range(repeats):
         run = decode(
-            setting,
+            laboratory,
             greedy,
             prompts,
-            model=pair(setting)[which],
+            model=pair(laboratory)[which],
             batch=batch,
             length=24,
             constraint=constraint,
