@@ -68,12 +68,13 @@ class Options(CommonOptions):
 
 
 def execute(options: Options, run: Run) -> int:
-    """Compute the papers' findings anew.
+    """Compute the papers' tables and figures anew.
 
-    Each is a table, figure or theorem: what it shows in one sentence, whether that holds here, and
-    where this differs from the paper. Whether it holds is computed from the numbers, which the
-    folder has in full. With the embedded models all take less than 40 minutes on two cores; equal
-    runs find the same but for times. A run that ended early goes on when it is typed again.
+    Each finding is a table, figure or theorem: what it shows in one sentence, whether that holds
+    here, and where this differs from the paper. Whether it holds is computed from the numbers,
+    which the folder has in full. With the embedded models all take less than 40 minutes on two
+    cores; equal runs find the same but for times. A run that ended early goes on when it is typed
+    again.
 
     \b
     Examples:

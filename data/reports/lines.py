@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cdec.data.reports.plots import DASHES, MARKERS, Plot, require_plots, plain
+from cdec.data.reports.plots import DASHES, MARKERS, Plot, plain, require_plots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+from cdec.integrations.findings.enumeration import Law, log_prob
 from tests.laws.worlds import Row, Toy
-from tests.samplers.enumeration import Law, log_prob
 
 Kernel = dict[Row | None, Law]
 """From a state to the law of the next one."""

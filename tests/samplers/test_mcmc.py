@@ -13,13 +13,13 @@ import pytest
 from cdec.core.errors import UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
+from cdec.integrations.findings.enumeration import log_prob, mass, target, total_variation
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.mcmc import McmcSampler, Paths, log_accepted, log_cuts, log_proposed
 from cdec.samplers.request import Request
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Toy, in_logits, random_toy, toy_a, toy_b
-from tests.samplers.enumeration import log_prob, mass, target, total_variation
 from tests.samplers.mcmc_laws import completions, events, kernel, mcmc, prefixes, proposals
 from tests.samplers.smc_laws import dead_end_toy
 

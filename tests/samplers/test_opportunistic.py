@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from cdec.core.sample import Sample
+from cdec.integrations.findings.enumeration import log_prob, masked, mass
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.request import Request
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy, in_logits, random_toy, toy_a, toy_b
-from tests.samplers.enumeration import log_prob, masked, mass
 from tests.samplers.mcmc_laws import events
 from tests.samplers.smc_laws import dead_end_toy
 

@@ -11,6 +11,7 @@ import pytest
 
 from cdec.core.errors import UsageError
 from cdec.core.sample import Sample
+from cdec.integrations.findings.enumeration import log_prob
 from cdec.samplers import Potential
 from cdec.samplers.potentials import PotentialError, Product, weights_of
 from cdec.samplers.request import Request
@@ -18,7 +19,6 @@ from cdec.samplers.smc import SmcSampler
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy, random_toy, toy_a, toy_b
-from tests.samplers.enumeration import log_prob
 from tests.samplers.smc_laws import Weights, branching_toy, dead_end_toy, evidence, outcome, smc
 
 DRAWS = heavy_or(4_000, 20_000)
