@@ -34,8 +34,7 @@ SUMMARY = """Constrained decoding: compile a constraint, draw texts that satisfy
   cdec demo                          try it: needs nothing
   cdec compile-set titles.txt        a list of texts, one a line
   cdec sample -a titles.arrow --prompt "What is the capital of France?"
-
-`cdec COMMAND --help` shows the usual options, `--help-all` every one.
+  cdec COMMAND --help                the usual options; --help-all: every one
 """
 
 _COLLECT_AFTER = 200_000
