@@ -267,7 +267,7 @@ def overhead(laboratory: Laboratory) -> Found:
         calls = [run.total("target_calls") / run.events for run in (free, plain, guessed)]
         cells.append((name, *calls, _valid(plain)))
         times.append((name, *(run.seconds / run.events for run in (free, plain, guessed))))
-    heads = ("grammar", "unconstrained", "masked", "masked, --draft counts")
+    heads = ("grammar", "unconstrained", "masked", "masked, drafts from counts")
     checks = [
         Check("share of complete texts that are in the language, all grammars",
               min(row[4] for row in cells), at_least=1.0),
