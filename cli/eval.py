@@ -109,8 +109,9 @@ def print_evaluation(found: Evaluation, run: Run) -> None:
 def _print_differences(found: Evaluation, run: Run) -> None:
     """Print how other systems differ from the first; all pairs are in the JSON object."""
     shown = [each for each in found.comparisons if each.first == found.systems[0].name]
-    equal = list(dict.fromkeys(each.metric for each in shown if each.is_none))
-    rows = [_difference(each) for each in shown if not each.is_none]
+    unlike = {each.metric for each in shown if not each.is_none}
+    equal = list(dict.fromkeys(each.metric for each in shown if each.metric not in unlike))
+    rows = [_difference(each) for each in shown if each.metric in unlike]
     if rows:
         run.console.data("")
         header = (f"minus {found.systems[0].name}", "", "difference", "p", "records")

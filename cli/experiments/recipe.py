@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -130,11 +131,21 @@ def recipe_of(argument: str) -> Path | None:
     Args:
         argument: The place of a ``.toml``, or the name of a shipped recipe where no file has it; a
             folder may have it, such as the one of its outputs.
+
+    Raises:
+        InputMissingError: Nothing is there, and the name is near that of a shipped recipe.
     """
     if argument.endswith(".toml"):
         return Path(argument)
-    is_shipped = argument in recipe_names() and not Path(argument).is_file()
-    return recipe_path(argument) if is_shipped else None
+    names = recipe_names()
+    if argument in names and not Path(argument).is_file():
+        return recipe_path(argument)
+    if get_close_matches(argument, names, n=1) and not Path(argument).exists():
+        raise InputMissingError(
+            f"there is no artifact {argument}, and no recipe of that name",
+            hint=near_hint(argument, names, f"shipped recipes: {', '.join(names)}"),
+        )
+    return None
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,12 @@ def test_a_table_names_systems_metrics_and_differences(cdec: Runner) -> None:
     assert any(line.startswith("exact_match") and "0.6667 [0, 1]" in line for line in lines)
     assert any(line.startswith("minus one") for line in lines)
     assert any(line.startswith("no difference on any record: ") for line in lines)
+    Path("same.jsonl").write_bytes(Path("one.jsonl").read_bytes())
+    names = ("one.jsonl", "two.jsonl", "same.jsonl")
+    shown = cdec("eval", *names, "--references", "refs.jsonl").stdout.decode()
+    differ = [line.split()[1] for line in shown.splitlines() if line.startswith("two ")]
+    as_much = [line.split()[1] for line in shown.splitlines() if line.startswith("same ")]
+    assert as_much == differ and not set(differ) & set(shown.splitlines()[-1].split())
 
 
 @pytest.mark.usefixtures("files")

@@ -463,6 +463,12 @@ def test_help_names_the_shipped_recipes() -> None:
     assert f"Shipped recipes: {', '.join(recipe_names())}." in said
 
 
+def test_a_name_near_that_of_a_shipped_recipe_is_told(cdec: Runner) -> None:
+    said = refused(cdec("run", "dsc"), "E_NOINPUT", 66)
+    assert "did you mean 'disc'?" in said
+    assert "cannot read" in refused(cdec("run", "titles.arrow", "--prompt", "x"), "E_NOINPUT", 66)
+
+
 @pytest.mark.parametrize("name", recipe_names())
 def test_shipped_recipes_make_sense(cdec: Runner, name: str) -> None:
     listed = cdec("run", name, "--dry-run", "--json")
