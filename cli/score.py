@@ -47,6 +47,7 @@ from cdec.core.record_fields import fields_of
 from cdec.data.input.arrivals import never
 from cdec.integrations.records.resolver import ConstraintResolver
 from cdec.integrations.records.tasks import Task, at_temperatures, prepared
+from cdec.samplers.options import DEFAULT_EVALUATIONS
 from cdec.samplers.request import MAX_NEW_TOKENS
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Options(CommonOptions):
         shared.METHOD,
     )
     max_evaluations: int = option(
-        300,
+        DEFAULT_EVALUATIONS,
         "Most prefixes looked at for the sum of a text; more narrow its bounds.",
         shared.METHOD,
         metavar="N",

@@ -16,6 +16,8 @@ DEFAULT_MAX_WALKS = 2048
 """Candidates that decode together; more are decoded in chunks, which changes no result."""
 DEFAULT_TREE_CACHE = 256 << 20
 DEFAULT_ROUND = 16
+DEFAULT_EVALUATIONS = 300
+"""Prefixes that a search looks at for a record unless told: seconds with a small model on a CPU."""
 
 
 MAX_WALKS = Option(

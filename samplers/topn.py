@@ -17,15 +17,13 @@ from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.learning.bookkeeping import wanted_of
 from cdec.samplers.method import Method
+from cdec.samplers.options import DEFAULT_EVALUATIONS
 from cdec.samplers.registry import METHODS
 from cdec.samplers.search.best_first import Search
 from cdec.samplers.search.members import Member, SearchResult, ranked
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Candidates, TrajectoryBuffer
 from cdec.samplers.walks.outcome import Outcome
-
-DEFAULT_EVALUATIONS = 300
-"""Prefixes looked at for a record unless told: seconds with a small model on a CPU."""
 
 
 class TopnSampler(Sampler):

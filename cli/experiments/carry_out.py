@@ -175,7 +175,8 @@ class Experiment:
                 status = max(status, self._draw(each, run, kept.of(each.options)))
                 done.append(name)
             found = self._evaluated(done, run)
-            self.folder.write(self._config(planned, digests), {"cells": len(done)})
+            # subtle: what is on the hub only is not known before it is fetched.
+            self.folder.write(config | {"models": _models(planned)}, {"cells": len(done)})
             return found, status
         finally:
             held.close()
@@ -207,21 +208,11 @@ class Experiment:
 
     def _config(self, planned: Sequence[PlannedCell], digests: Mapping[str, str]) -> dict[str, Any]:
         """Return what the manifest says of the experiment."""
-        models = {
-            (named_model(each.options.loading.model), each.options.loading.revision)
-            for each in planned
-        } | {
-            (each.draft, each.options.methods.draft_revision)
-            for each in planned
-            if each.draft is not None
-        }
-        known = {name: model_facts(name, revision) for name, revision in sorted(models, key=str)}
         return {
             "recipe": hashlib.sha256(self.recipe.data).hexdigest(),
             "artifacts": dict(digests),
             "files": self._hashes(self._prompts(planned)),
-            # subtle: what is on the hub only is not known before it is fetched.
-            "models": {name: facts for name, facts in known.items() if facts},
+            "models": _models(planned),
             "cells": {each.cell.name: dict(each.config) for each in planned},
             "evaluation": {
                 "options": {**self.recipe.evaluation, "hook": self.hook},
@@ -233,6 +224,18 @@ class Experiment:
         """Return SHA-256 of files of this machine, by their places seen from the recipe."""
         home = self.recipe.path.parent
         return {os.path.relpath(file, home): _hash(file) for file in files if not is_url(file)}
+
+
+def _models(planned: Iterable[PlannedCell]) -> dict[str, Mapping[str, str]]:
+    """Return what is known of the models of cells, by name."""
+    models: set[tuple[str, str | None]] = set()
+    for each in planned:
+        loading, methods = each.options.loading, each.options.methods
+        models.add((named_model(loading.model), loading.revision))
+        if each.draft is not None:
+            models.add((each.draft, methods.draft_revision))
+    found = {name: model_facts(name, revision) for name, revision in sorted(models, key=str)}
+    return {name: facts for name, facts in found.items() if facts}
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -140,10 +139,11 @@ def recipe_of(argument: str) -> Path | None:
     names = recipe_names()
     if argument in names and not Path(argument).is_file():
         return recipe_path(argument)
-    if get_close_matches(argument, names, n=1) and not Path(argument).exists():
+    shipped = f"shipped recipes: {', '.join(names)}"
+    hint = near_hint(argument, names, shipped)
+    if hint != shipped and not Path(argument).exists():
         raise InputMissingError(
-            f"there is no artifact {argument}, and no recipe of that name",
-            hint=near_hint(argument, names, f"shipped recipes: {', '.join(names)}"),
+            f"there is no artifact {argument}, and no recipe of that name", hint=hint
         )
     return None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.experiments.recipe import MethodTable, Recipe
-from cdec.cli.frame.config import option_fields, unknown_key
+from cdec.cli.frame.config import option_fields, typed_words, unknown_key
 from cdec.cli.frame.declaration import NumberOrWord, flag_of, parameters_of
 from cdec.cli.options.sampling import SampleOptions
 from cdec.core.errors import UsageError
@@ -153,18 +153,13 @@ def _value(option: Option, text: str) -> Any:
 def command_of(cell: Cell, artifacts: Mapping[str, Path]) -> str:
     """Return the ``cdec sample`` of a cell, as it is typed for other prompts."""
     known = parameters_of(SampleOptions)
-    words = ["cdec", "sample"]
-    for name, value in cell.held_to(artifacts).items():
-        if name in _OF_THE_VALIDATION or value in (None, [], known[name].default):
-            continue
-        flag = flag_of(name)
-        if isinstance(value, bool):
-            words.append(flag if value else flag.replace("--", "--no-", 1))
-            continue
-        for part in value if isinstance(value, list) else [value]:
-            own = part if isinstance(part, tuple) else (part,)
-            words += [flag, *map(str, own)]
-    return shlex.join([*words, "-i", "PROMPTS", "-o", "SAMPLES"])
+    values = {
+        name: value
+        for name, value in cell.held_to(artifacts).items()
+        if name not in _OF_THE_VALIDATION and value not in (None, [], known[name].default)
+    }
+    words = ["cdec", "sample", *typed_words(values), "-i", "PROMPTS", "-o", "SAMPLES"]
+    return shlex.join(words)
 
 
 _OF_THE_VALIDATION = {"input", "prompt", "prompt_file", "shard", "engine", "workers"}

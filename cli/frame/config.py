@@ -225,18 +225,22 @@ def changed_words(options_class: type[CommonOptions], given: Mapping[str, Any]) 
         given: Values of the file, by field name.
     """
     known = parameters_of(options_class)
+    changed = {name: value for name, value in given.items() if value != known[name].default}
+    return shlex.join(map(_cut, typed_words(changed)))
+
+
+def typed_words(values: Mapping[str, Any]) -> list[str]:
+    """Return the words by which options are typed that have these values, by name."""
     words: list[str] = []
-    for name, value in given.items():
-        if value == known[name].default:
-            continue
+    for name, value in values.items():
         flag = flag_of(name)
         if isinstance(value, bool):
             words.append(flag if value else flag.replace("--", "--no-", 1))
             continue
         for part in value if isinstance(value, list) else [value]:
             own = part if isinstance(part, tuple) else (part,)
-            words += [flag, *(_cut(str(one)) for one in own)]
-    return shlex.join(words)
+            words += [flag, *map(str, own)]
+    return words
 
 
 def _cut(text: str) -> str:

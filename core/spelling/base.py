@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.mask import mask_words
+from cdec.core.mask import mask_words, pack_mask
 from cdec.core.tokens.vocabulary import Vocabulary
 
 StateT = TypeVar("StateT")
@@ -48,6 +48,7 @@ class TokenStates(ABC, Generic[StateT]):
 
     def packed(self, ids: object) -> NDArray[np.int32]:
         """Return the mask of some tokens, int32[words]."""
-        bits = np.zeros(self.words * 32, np.bool_)
-        bits[np.asarray(ids, np.int64)] = True
-        return np.packbits(bits, bitorder="little").view(np.int32)
+        bits = np.zeros((1, self.vocabulary.width), np.bool_)
+        bits[0, np.asarray(ids, np.int64)] = True
+        mask: NDArray[np.int32] = pack_mask(bits)[0]
+        return mask

@@ -17,7 +17,7 @@ import numpy as np
 from cdec.core.combine.sorted_tokens import SortedTokens
 from cdec.core.errors import UntokenizableError
 from cdec.core.options import Option
-from cdec.samplers.options import DEFAULT_MAX_WALKS
+from cdec.samplers.options import DEFAULT_EVALUATIONS, DEFAULT_MAX_WALKS, DEFAULT_ROUND
 from cdec.samplers.prefix_tree import Bracket
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.ways import Ways, WaysConstraint, ways_to_spell, ways_within
@@ -29,13 +29,9 @@ if TYPE_CHECKING:
     from cdec.core.models.language_model import LanguageModel, Prompt
     from cdec.core.tokens.vocabulary import Vocabulary
 
-DEFAULT_EVALUATIONS = 300
-"""Prefixes looked at for a text unless told."""
 _EVALUATIONS = Option(
     name="max_evaluations", type=int, default=DEFAULT_EVALUATIONS, unit="prefixes", at_least=1
 )
-_ROUND = 16
-"""Prefixes of a text that are looked at together."""
 _SLACK = 27.6
 """Nats: a prefix that holds less than 1e-12 of what was found is left to the upper bound."""
 
@@ -152,7 +148,7 @@ class SpellingSums:
                 batch,
                 np.ones(len(requests), np.int64),
                 by_text=True,
-                round=_ROUND,
+                round=DEFAULT_ROUND,
                 max_evaluations=self._most,
                 max_walks=DEFAULT_MAX_WALKS,
             )

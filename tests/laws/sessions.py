@@ -201,6 +201,28 @@ def assert_members(session: Session, members: Sequence[Sequence[int]]) -> None:
         assert to_numpy(session.is_complete(path[-1:]))[0], f"{list(member)} may not end"
 
 
+def token_rows(constraint: Constraint, most: int, *, finite: bool = False) -> list[tuple[int, ...]]:
+    """Return all token sequences of at most so many tokens; nothing on the way gets stuck.
+
+    Where the constraint is ``finite`` all of them, and beginnings, have fewer.
+    """
+    session, ends = constraint.session(), set(constraint.vocabulary.eos_token_ids)
+    found: list[tuple[int, ...]] = []
+    waiting: list[tuple[tuple[int, ...], int]] = [((), int(session.start(1)[0]))]
+    while waiting:
+        row, state = waiting.pop()
+        at = np.array([state])
+        if session.is_complete(at)[0]:
+            found.append(row)
+        ids = [token for token in session.allowed(at)[1].tolist() if token not in ends]
+        after = session.advance(np.full(len(ids), state), np.array(ids, np.int64))
+        assert (after >= 0).all() and (ids or session.is_complete(at)[0]), row
+        assert len(row) < most or not finite
+        if len(row) < most:
+            waiting += [((*row, t), s) for t, s in zip(ids, after.tolist(), strict=True)]
+    return sorted(found)
+
+
 def prefixes_of(member: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return all prefixes of a member, the empty one and itself included."""
     return [member[:n] for n in range(len(member) + 1)]

@@ -13,7 +13,7 @@ from cdec.compilers import compile_grammar, grammar_constraint
 from cdec.compilers.grammars.definition import Lexer
 from cdec.core import open_artifact
 from cdec.core.combine.fitting import fit
-from cdec.core.constraint import EXACT, Constraint, text_verdicts, token_verdicts
+from cdec.core.constraint import EXACT, text_verdicts, token_verdicts
 from cdec.core.errors import FitError, UsageError
 from cdec.core.grammars.errors import GrammarSyntaxError, GrammarUnsupportedError
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -23,6 +23,7 @@ from tests.laws.sessions import (
     assert_states_agree,
     random_prefixes,
     states_after,
+    token_rows,
 )
 from tests.laws.worlds import Row
 
@@ -35,24 +36,6 @@ VOCABULARY = Vocabulary(
 )
 END = len(PIECES)
 Holds = Callable[[bytes, list[int]], bool]
-
-
-def rows_of(constraint: Constraint, most: int) -> list[Row]:
-    """Return all token sequences of at most so many tokens."""
-    session = constraint.session()
-    found: list[Row] = []
-    waiting: list[tuple[Row, int]] = [((), int(session.start(1)[0]))]
-    while waiting:
-        row, state = waiting.pop()
-        at = np.array([state])
-        if session.is_complete(at)[0]:
-            found.append(row)
-        ids = [token for token in session.allowed(at)[1].tolist() if token != END]
-        after = session.advance(np.full(len(ids), state), np.array(ids, np.int64))
-        assert (after >= 0).all() and (ids or session.is_complete(at)[0]), row
-        if len(row) < most:
-            waiting += [((*row, t), s) for t, s in zip(ids, after.tolist(), strict=True)]
-    return sorted(found)
 
 
 def owners(row: Row) -> list[int]:
@@ -131,9 +114,9 @@ def test_terminals_are_those_of_so_many_tokens(name: str, lexer: Lexer) -> None:
     source, attribute, holds, most = CASES[name]
     limited = grammar_constraint(source.format(attribute), VOCABULARY, lexer=lexer)
     whole = grammar_constraint(source.format(""), VOCABULARY, lexer=lexer)
-    every = rows_of(whole, most)
+    every = token_rows(whole, most)
     rows = [row for row in every if holds(VOCABULARY.decode(row), owners(row))]
-    assert rows_of(limited, most) == rows and 0 < len(rows) < len(every)
+    assert token_rows(limited, most) == rows and 0 < len(rows) < len(every)
     facts = limited.facts
     assert facts.budgets == EXACT and not facts.takes_bytes and whole.facts.budgets is None
     assert_session_laws(limited, rows[:12], np.random.default_rng(0), max_states=60, max_steps=8)
@@ -238,8 +221,8 @@ def test_a_number_below_the_shortest_text_is_an_error_with_that_number(tmp_path:
 def test_a_whole_text_fits_and_its_terminals_as_well() -> None:
     source = 'start: WORD ("," WORD)?\nWORD[max_tokens=2]: /[ab]{1,4}/'
     limited = grammar_constraint(source, VOCABULARY)
-    rows = [row for row in rows_of(limited, 5) if len(row) <= 4]
-    assert rows_of(fit(limited, 4), 5) == rows
+    rows = [row for row in token_rows(limited, 5) if len(row) <= 4]
+    assert token_rows(fit(limited, 4), 5) == rows
     assert fit(limited, 4).facts.fit == EXACT
     nested = grammar_constraint('start: "a" start "b" | W\nW[max_tokens=1]: /c/', VOCABULARY)
     with pytest.raises(UsageError, match="still needs is not known"):
@@ -263,7 +246,7 @@ def test_an_artifact_records_its_numbers(tmp_path: Path) -> None:
     compile_grammar(source.format(attribute), VOCABULARY, path)
     opened = open_artifact(path, vocabulary=VOCABULARY)
     again = grammar_constraint(source.format(attribute), VOCABULARY)
-    assert rows_of(opened, most) == rows_of(again, most)
+    assert token_rows(opened, most) == token_rows(again, most)
     assert [number for _, number in json.loads(opened.facts.metadata["cdec.budgets"])] == [2]
 
 

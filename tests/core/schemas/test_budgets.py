@@ -27,6 +27,7 @@ from tests.laws.sessions import (
     random_prefixes,
     state_masks,
     states_after,
+    token_rows,
 )
 from tests.laws.set_cases import set_case
 from tests.laws.worlds import Row
@@ -49,19 +50,7 @@ def made(schema: Any, vocabulary: Vocabulary = VOCABULARY, **options: Any) -> Co
 
 def rows_of(constraint: Constraint, most: int = 40) -> list[Row]:
     """Return all token sequences of a finite constraint."""
-    session, ends = constraint.session(), set(constraint.vocabulary.eos_token_ids)
-    found: list[Row] = []
-    waiting: list[tuple[Row, int]] = [((), int(session.start(1)[0]))]
-    while waiting:
-        row, state = waiting.pop()
-        at = np.array([state])
-        if session.is_complete(at)[0]:
-            found.append(row)
-        ids = [token for token in session.allowed(at)[1].tolist() if token not in ends]
-        after = session.advance(np.full(len(ids), state), np.array(ids, np.int64))
-        assert len(row) < most
-        waiting += [((*row, t), s) for t, s in zip(ids, after.tolist(), strict=True)]
-    return sorted(found)
+    return token_rows(constraint, most, finite=True)
 
 
 def without_budgets(schema: Any) -> Any:
