@@ -15,7 +15,7 @@ import orjson
 from cdec.compilers import compile_set
 from cdec.core import CdecError, LanguageModel, Sample, open_artifact
 from cdec.data.assets import entity_list, evaluation_prompts
-from cdec.integrations.findings.laboratory import Laboratory, one_thread, read_jsonl
+from cdec.integrations.findings.laboratory import Laboratory, read_jsonl
 from cdec.samplers.request import Request
 
 BATCH = 64
@@ -105,8 +105,7 @@ class Run:
 
 
 def pair(laboratory: Laboratory) -> tuple[LanguageModel, LanguageModel]:
-    """Return the target and the draft; torch computes on one thread from now on."""
-    one_thread()
+    """Return the target and the draft."""
     return laboratory.target(), laboratory.proposer()
 
 

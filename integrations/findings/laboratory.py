@@ -43,11 +43,16 @@ class Laboratory:
         return _path(self.model, "target")
 
     def target(self) -> LanguageModel:
-        """Return the target; it is loaded once a process."""
+        """Return the target; it is loaded once a process, where torch has one thread from then on.
+
+        Threads that wait for each other on busy cores take ten times the processor time.
+        """
+        one_thread()
         return _load(self.model_path, self.device, self.dtype)
 
     def proposer(self) -> LanguageModel:
-        """Return the draft; it is loaded once a process."""
+        """Return the draft; as ``target``."""
+        one_thread()
         return _load(_path(self.draft, "draft"), self.device, self.dtype)
 
     def seconds(self) -> float:
