@@ -39,6 +39,12 @@ class Options(CommonOptions):
         metavar="DIR",
         common=True,
     )
+    tasks: Path | None = option(
+        None,
+        "Folder of task models, which some findings take instead of the embedded one.",
+        metavar="DIR",
+        common=True,
+    )
     strict: bool = option(
         False, "Exit with status 1 if a finding that was run does not hold.", common=True
     )
@@ -111,6 +117,7 @@ def _laboratory(options: Options) -> Laboratory:
         device=options.device,
         dtype=options.dtype,
         data=options.data,
+        tasks=options.tasks,
     )
 
 
@@ -159,9 +166,13 @@ def _print(rows: Sequence[Mapping[str, Any]], options: Options, run: Run) -> Non
     if options.json:
         print_json(run.console, {"findings": rows})
         return
+    from cdec.data.reports.findings import task_models
+
     for row in rows:
         print_wrapped(run.console, [(row["name"], _told(row))])
         print_wrapped(run.console, [("", row["sentence"]), ("", f"Differs: {row['differs']}")])
+        if said := task_models(row):
+            print_wrapped(run.console, [("", said)])
         for check in row.get("checks", ()):
             if not check["holds"]:
                 print_wrapped(run.console, [("", f"Fails: {_failed(check)}")])

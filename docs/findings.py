@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cdec.data.reports.findings import bounds, shown
+from cdec.data.reports.findings import bounds, shown, task_models
 from cdec.integrations.findings.table import FINDINGS
 
 DOCS = Path(__file__).resolve().parent
@@ -25,7 +25,7 @@ Written by `docs/findings.py` from what `cdec reproduce` found with the embedded
 line of its first table is an inequality, with the number that was found.
 
 """
-_TAKEN = ("state", "checks", "tables")
+_TAKEN = ("state", "checks", "tables", "task_models")
 
 
 def take(folder: Path) -> None:
@@ -34,7 +34,7 @@ def take(folder: Path) -> None:
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text(encoding="utf-8"))
         if path.stem in FINDINGS:
-            kept[path.stem] = {name: found[name] for name in _TAKEN}
+            kept[path.stem] = {name: found[name] for name in _TAKEN if found.get(name)}
     ordered = {name: kept[name] for name in FINDINGS if name in kept}
     KEPT.parent.mkdir(exist_ok=True)
     KEPT.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
@@ -55,6 +55,8 @@ def _lines(name: str, found: Mapping[str, Any]) -> Iterator[str]:
     yield f"## {name}\n"
     yield f"{finding.paper}, {finding.place}: **{found['state']}**\n"
     yield f"{_cell(finding.sentence)} What differs: {_cell(finding.differs)}\n"
+    if said := task_models(found):
+        yield f"{said}\n"
     yield "| what was computed | | must be |\n|---|---|---|"
     for check in found["checks"]:
         yield f"| {_cell(check['said'])} | {_cell(check['value'])} | {bounds(check)} |"

@@ -45,6 +45,8 @@ def _finding(finding: Mapping[str, Any], drawn: Sequence[Plot]) -> Iterator[str]
     reason = f" ({finding['reason']})" if "reason" in finding else ""
     yield f'<p class="n">{safe(told + reason)}</p>\n<p>{safe(finding["sentence"])}</p>\n'
     yield f"<p>What differs: {safe(finding['differs'])}</p>\n"
+    if said := task_models(finding):
+        yield f"<p>{safe(said)}</p>\n"
     if checks := finding.get("checks"):
         rows = [
             [c["said"], shown(c["value"]), bounds(c), "yes" if c["holds"] else "no"] for c in checks
@@ -55,6 +57,13 @@ def _finding(finding: Mapping[str, Any], drawn: Sequence[Plot]) -> Iterator[str]
     for each in (*finding.get("tables", ()), *finding.get("times", ())):
         yield f'<p class="n">{safe(each["title"])}</p>\n'
         yield table(each["columns"], [[shown(cell) for cell in row] for row in each["rows"]])
+
+
+def task_models(finding: Mapping[str, Any]) -> str:
+    """Say which task models a finding took and which were not there; "" where it takes none."""
+    models = finding.get("task_models", {}).items()
+    said = (f"{name} {digest or '(not there: the model instead)'}" for name, digest in models)
+    return f"Task models: {', '.join(said)}" if models else ""
 
 
 def bounds(check: Mapping[str, Any]) -> str:

@@ -124,6 +124,7 @@ class Finding:
         function: ``module:function`` within the room; takes a laboratory, returns ``Found``.
         needs: Folders of data, below that of ``data``; without them the finding is not run.
         uses: Names of the settings that decide what it shows.
+        tasks: Names of the task models that it takes where they are there.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Finding:
     function: str
     needs: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
 
     def compute(self, laboratory: Laboratory) -> Found:
         """Compute the finding.

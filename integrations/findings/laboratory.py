@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import lzma
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from cdec.core.errors import InputMissingError
 from cdec.data.assets import embedded_model_path
 
 if TYPE_CHECKING:
     from cdec.core.models.language_model import LanguageModel
 
 EMBEDDED = "embedded"
+_WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Laboratory:
         draft: The same of the draft.
         device: As in ``load_model``. dtype: as in ``load_model``; None is its default.
         data: Folder of the data's folders; None where there is none.
+        tasks: Folder of task models, one a folder; None where there is none.
     """
 
     model: str = EMBEDDED
@@ -36,6 +40,7 @@ class Laboratory:
     device: str = "cpu"
     dtype: str | None = None
     data: Path | None = None
+    tasks: Path | None = None
 
     @property
     def model_path(self) -> str:
@@ -54,6 +59,34 @@ class Laboratory:
         """Return the draft; as ``target``."""
         one_thread()
         return _load(_path(self.draft, "draft"), self.device, self.dtype)
+
+    def task(self, name: str) -> LanguageModel | None:
+        """Return the model of a task, loaded once a process; None where there is none.
+
+        Args:
+            name: One of ``tasks.TASKS``, whose prompts stand there.
+
+        Raises:
+            InputMissingError: `tasks` is no folder.
+        """
+        path = self._task_path(name)
+        return None if path is None else _load(str(path), self.device, self.dtype)
+
+    def task_weights(self, names: Iterable[str]) -> dict[str, str | None]:
+        """Return by task the beginning of the SHA-256 of its model's weights; None for no model."""
+        return {name: _digest(self._task_path(name)) for name in names}
+
+    def _task_path(self, name: str) -> Path | None:
+        if self.tasks is None:
+            return None
+        if not self.tasks.is_dir():
+            raise InputMissingError(
+                f"no folder of task models at {self.tasks}",
+                hint="give the folder that python -m tools.training.tasks wrote with `tasks`",
+                path=str(self.tasks),
+            )
+        path = self.tasks / name
+        return path if (path / _WEIGHTS).is_file() else None
 
     def seconds(self) -> float:
         """Return a clock: process time on the CPU, elapsed time of finished work elsewhere."""
@@ -101,3 +134,8 @@ def _load(path: str, device: str, dtype: str | None) -> LanguageModel:
     from cdec.core.models.loading import load_model
 
     return load_model(path, device=device, dtype=dtype)
+
+
+@cache
+def _digest(folder: Path | None) -> str | None:
+    return None if folder is None else sha256((folder / _WEIGHTS).read_bytes()).hexdigest()[:12]

@@ -33,6 +33,8 @@ def reproduce(
     One that the folder has, computed by this version with the same models, is read and not
     computed. One whose data is absent, or that ends in an error, says so and is not written.
 
+    What it holds names the task models that it took, None for those that were not there.
+
     Args:
         findings: Which. laboratory: Models and data.
         folder: Made if it is not there.
@@ -83,6 +85,7 @@ def _row(finding: Finding, laboratory: Laboratory, state: str, **more: object) -
         **more,
         "version": version("cdec"),
         "settings": {name: getattr(laboratory, name) for name in finding.uses},
+        "task_models": laboratory.task_weights(finding.tasks),
     }
 
 
@@ -98,8 +101,8 @@ def _kept(finding: Finding, laboratory: Laboratory, folder: Path) -> Row | None:
             f"{path} is no JSON", hint="remove it, or give `force`", path=str(path)
         ) from error
     asked = _row(finding, laboratory, HOLDS)
-    for name in ("version", "settings"):
-        if not isinstance(row, dict) or row.get(name) != asked[name]:
+    for name in ("version", "settings", "task_models"):
+        if not isinstance(row, dict) or row.get(name, {}) != asked[name]:
             found = row.get(name) if isinstance(row, dict) else type(row).__name__
             raise ResumeMismatchError(
                 f"{path} was computed with other {name}: {found}, not {asked[name]}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,6 +134,34 @@ def test_a_folder_of_another_model_is_refused(cdec: Runner, told: dict[str, Told
     assert cdec("reproduce", "--only", "good", "--dtype", "bfloat16").status == 0
     Path("reproduced/good-one.json").write_text("{")
     assert cdec("reproduce", "--only", "good").error_code == "E_DATA"
+
+
+def test_task_models_are_taken_where_they_are(cdec: Runner, told: dict[str, Told]) -> None:
+    told["task-one"] = Told("task-one", tasks=("mention-title",))
+    table.FINDINGS["task-one"] = told["task-one"]
+    lacking = cdec("reproduce", "--only", "task")
+    assert b"mention-title (not there: the model instead)" in lacking.stdout
+    home = Path("models/mention-title")
+    home.mkdir(parents=True)
+    (home / "model.safetensors").write_bytes(b"weights")
+    asked = ("reproduce", "--only", "task", "--tasks", "models")
+    refused = cdec(*asked)
+    assert refused.error_code == "E_RESUME_MISMATCH"
+    assert "other task_models" in refused.stderr
+    row = rows_of(cdec(*asked, "--force", "--json").stdout)["task-one"]
+    assert row["task_models"] == {"mention-title": hashlib.sha256(b"weights").hexdigest()[:12]}
+    assert told["task-one"].asked[-1].tasks == Path("models")
+    assert "Task models: mention-title" in Path("reproduced/index.html").read_text()
+    assert cdec("reproduce", "--only", "good", "--tasks", "models").status == 0
+
+
+def test_a_folder_of_task_models_that_is_none_is_refused(
+    cdec: Runner, told: dict[str, Told]
+) -> None:
+    table.FINDINGS["task-one"] = Told("task-one", tasks=("mention-title",))
+    refused = cdec("reproduce", "--only", "task", "--tasks", "nowhere")
+    assert (refused.status, refused.error_code) == (66, "E_NOINPUT")
+    assert "--tasks" in refused.stderr
 
 
 def test_a_name_that_is_none_is_refused(cdec: Runner) -> None:
