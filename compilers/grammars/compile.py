@@ -221,11 +221,7 @@ def build_grammar(
         GrammarError, EncodingError, UntokenizableError, LimitError: As ``compile_grammar``.
     """
     counts, emptied = True, None
-    named = Named(source)
-    if options.format in ("auto", "lark"):
-        with naming_source(options):
-            plain, held = without_attributes(source, options.limits)
-            named = Named(*with_stand_ins(plain, vocabulary, options.limits), held)
+    named = _named(source, vocabulary, options)
     while True:
         clock = Clock(GrammarReport(path), PHASES, progress)
         try:
@@ -253,6 +249,26 @@ class Named(NamedTuple):
     held: Mapping[str, Held] = MappingProxyType({})
 
 
+def _named(source: str | bytes, vocabulary: Vocabulary, options: GrammarOptions) -> Named:
+    """Return a source without the special tokens and the numbers of tokens that it names.
+
+    Raises:
+        GrammarError: One cannot be; or special tokens stand beside an indenter.
+    """
+    named = Named(source)
+    with naming_source(options):
+        if options.format in ("auto", "lark"):
+            plain, held = without_attributes(source, options.limits)
+            named = Named(*with_stand_ins(plain, vocabulary, options.limits), held)
+        elif options.format in ("ebnf", "gbnf"):
+            named = Named(*with_stand_ins(source, vocabulary, options.limits, is_ebnf=True))
+        if named.special and options.indenter:
+            raise GrammarUnsupportedError(
+                "a grammar with an indenter names special tokens", hint="leave one of the two out"
+            )
+    return named
+
+
 def _build(
     named: Named,
     model: Vocabulary,
@@ -274,8 +290,6 @@ def _build(
     laid = _parts(parser, vocabulary, limits, report, clock)
     made = laid.parts
     sets = [number for number, t in enumerate(made.grammar.terminals) if t.is_set]
-    if special and (sets or options.indenter):
-        raise _beside("sets (`%declare`)" if sets else "an indenter")
     with clock.phase("trie"):
         trie = TokenTrie.of(vocabulary)
         if sets:
@@ -324,13 +338,6 @@ def _budgets(grammar: Grammar) -> dict[str, str]:
     """Return what an artifact records of how many tokens terminals may have."""
     found = [(n, t.max_tokens) for n, t in enumerate(grammar.terminals) if t.max_tokens]
     return {BUDGETS_KEY: json.dumps(found)} if found else {}
-
-
-def _beside(what: str) -> GrammarUnsupportedError:
-    """Return the error of what cannot stand beside special tokens."""
-    return GrammarUnsupportedError(
-        f"a grammar with {what} names special tokens", hint="leave one of the two out"
-    )
 
 
 def _with_markers(vocabulary: Vocabulary) -> NDArray[np.bool_]:

@@ -28,6 +28,7 @@ from cdec.core.grammars.explain import (
     token_refusal,
 )
 from cdec.core.grammars.members import (
+    Member,
     Reading,
     has_stand_in,
     member_records,
@@ -290,18 +291,21 @@ class GrammarConstraint(StoredConstraint):
             None where that took too long, lark cannot read what is stored, or the text has
             characters that stand for something else there.
         """
-        if self._special:
-            if any(map(is_stand_in, text.decode("utf-8", "replace"))):
-                return None
-            return self._checker(self._special.as_source(self._special.in_image(text)))
-        if not self.set_names:
-            return self._checker(text)
+        if self._special and any(map(is_stand_in, text.decode("utf-8", "replace"))):
+            return None
         if has_stand_in(text, len(self.set_names)):
             return None
-        reading = self._read(text)
-        if reading.members is None:
-            return None if reading.is_cut else False
-        return self._checker(with_stand_ins(text, reading.members))
+        image = self._in_image(text)
+        if self.set_names:
+            reading = self._read(image)
+            if reading.members is None:
+                return None if reading.is_cut else False
+            image = with_stand_ins(image, reading.members)
+        return self._checker(self._special.as_source(image))
+
+    def _in_image(self, text: bytes) -> bytes:
+        """Return a text as the scanner reads it."""
+        return self._special.in_image(text) if self._special else text
 
     def _read(self, text: bytes) -> Reading:
         """Read a text by the grammar without its sets, and by their indices."""
@@ -314,7 +318,11 @@ class GrammarConstraint(StoredConstraint):
         """Return ``members``, where terminals are members of sets; nothing else."""
         if not self.set_names:
             return {}
-        members, sets = self._read(text).members or [], given_sets(self.set_names, self.sets)
+        image, sets = self._in_image(text), given_sets(self.set_names, self.sets)
+        members = [
+            Member(number, *(len(self._special.in_text(image[:at])) for at in places))
+            for number, *places in self._read(image).members or []
+        ]
         return {"members": member_records(text, members, self.set_names, sets)}
 
     def member_text(self, token_ids: Sequence[int]) -> bytes:
@@ -341,20 +349,23 @@ class GrammarConstraint(StoredConstraint):
 
     def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
         """Return where a text is refused, by following its bytes, as ``text_refusal``."""
-        image = self._special.in_image(text) if self._special else text
+        image = self._in_image(text)
         held = self._budgets is not None
         free = self._without_budgets._on_host() if held else session
         refusal = text_refusal(free, self._shown, self.names, image, shown)
         if refusal is None and held:
             refusal = budget_refusal(session, free, self.names, self._image, image)
-        if refusal is not None and self._special:
+        if refusal is None:
+            return None
+        if self.set_names:
+            sets = given_sets(self.set_names, self.sets)
+            at = refusal["byte"]
+            refusal |= refused_member_at(self._read(image), image, at, self.set_names, sets)
+        if self._special:
             byte = len(self._special.in_text(image[: refusal["byte"]]))
             line, column = line_and_column(text, byte)
             refusal |= {"byte": byte, "line": line, "column": column}
-        if refusal is None or not self.set_names:
-            return refusal
-        sets, names = given_sets(self.set_names, self.sets), self.set_names
-        return refusal | refused_member_at(self._read(text), text, refusal["byte"], names, sets)
+        return refusal
 
     def _token_refusal(self, session: Any, refusal: TokenRefusal, shown: int) -> dict[str, Any]:
         return token_refusal(session, self._shown, self.names, refusal, shown)

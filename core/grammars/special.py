@@ -1,8 +1,9 @@
 """Special tokens as terminals of a grammar: bytes that no text has stand for them.
 
 A grammar is compiled against an *image* of the vocabulary, in which each special token that it
-names has two bytes, ``MARKER`` and a number: MARKER stands in no UTF-8, so that nothing else in the
-grammar can begin with it, and whoever spells the marker by an ordinary token is left out.
+names has two bytes, a marker and a number: the marker stands in no UTF-8 and for no member of a
+set, so that nothing else in the grammar can begin with it, and whoever spells it by an ordinary
+token is left out.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from functools import cached_property
 from typing import Any
 
 from cdec.core.errors import TokenizerMismatchError
-from cdec.core.grammars.columns import MARKER
+from cdec.core.grammars.columns import MARKER as MARKER_OF_SETS
 from cdec.core.grammars.columns import stand_in as stand_in_of_set
 from cdec.core.tokens.vocabulary import Vocabulary
 
+MARKER = 0xFE
+"""First byte of a special token; in artifacts that do not say theirs it is that of sets."""
 FIRST = 0x80
 """Number of the first special token behind the marker; those below are of sets."""
 MOST = 64
@@ -44,10 +47,12 @@ class SpecialTokens:
     Attributes:
         ids: Of the tokens, by their words, in the order of their numbers.
         marked: Bytes of the ordinary tokens that are left out, by id.
+        marker: The first byte that the image has for each.
     """
 
     ids: Mapping[str, int]
     marked: Mapping[int, bytes]
+    marker: int = MARKER
 
     @classmethod
     def named(cls, words: Sequence[str], vocabulary: Vocabulary) -> SpecialTokens:
@@ -67,11 +72,13 @@ class SpecialTokens:
         try:
             ids = {str(word): int(token) for word, token in said["ids"]}
             marked = {int(token): bytes.fromhex(data) for token, data in said["marked"]}
+            marker = int(said.get("marker", MARKER_OF_SETS))
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"{KEY} is no list of tokens") from error
-        if len(ids) > MOST or len(ids) < len(said["ids"]) or min(ids.values(), default=0) < 0:
+        is_list = len(said["ids"]) == len(ids) <= MOST and min(ids.values(), default=0) >= 0
+        if not is_list or marker not in (MARKER, MARKER_OF_SETS):
             raise ValueError(f"{KEY} is no list of tokens")
-        return cls(ids, marked)
+        return cls(ids, marked, marker)
 
     def __bool__(self) -> bool:
         return bool(self.ids)
@@ -87,12 +94,13 @@ class SpecialTokens:
         for number, word in enumerate(self.ids):
             names = names.replace(f'\\"{stand_in(number)}\\"', json.dumps(word)[1:-1])
         marked = [[token, data.hex()] for token, data in self.marked.items()]
-        said = {"ids": [*self.ids.items()], "marked": marked}
+        said = {"ids": [*self.ids.items()], "marked": marked, "marker": self.marker}
         return {KEY: json.dumps(said), "cdec.names": names}
 
     def image(self, vocabulary: Vocabulary) -> Vocabulary:
         """Return a vocabulary in which they are tokens of bytes."""
-        spelt = {token: bytes((MARKER, FIRST + n)) for n, token in enumerate(self.ids.values())}
+        numbered = enumerate(self.ids.values(), FIRST)
+        spelt = {token: bytes((self.marker, number)) for number, token in numbered}
         return self._replaced(vocabulary, spelt | dict.fromkeys(self.marked, b""))
 
     def shown(self, vocabulary: Vocabulary) -> Vocabulary:
@@ -112,26 +120,27 @@ class SpecialTokens:
         numbers = {word.encode(): n for n, word in enumerate(self.ids)}
         pieces = self.parts(text)
         return b"".join(
-            bytes((MARKER, FIRST + numbers[piece])) if at % 2 else piece
+            bytes((self.marker, FIRST + numbers[piece])) if at % 2 else piece
             for at, piece in enumerate(pieces)
         )
 
     def in_text(self, data: bytes) -> bytes:
         """Return a text of the image with the words of these tokens."""
         for number, word in enumerate(self.ids):
-            data = data.replace(bytes((MARKER, FIRST + number)), word.encode())
+            data = data.replace(bytes((self.marker, FIRST + number)), word.encode())
         return data
 
     def as_source(self, data: bytes) -> bytes:
         """Return a text of the image with the characters that stand for these tokens."""
         for number in range(len(self.ids)):
-            data = data.replace(bytes((MARKER, FIRST + number)), stand_in(number).encode())
+            data = data.replace(bytes((self.marker, FIRST + number)), stand_in(number).encode())
         return data
 
     def as_written(self, source: str) -> str:
         """Return the source of a grammar as it was written, of that with stand-ins."""
         for number, word in enumerate(self.ids):
-            source = source.replace(f'"{stand_in(number)}"'.ljust(len(word)), word)
+            literal = f'"{stand_in(number)}"'
+            source = source.replace(literal.ljust(len(word)), word).replace(literal, word)
         return source
 
     def parts(self, text: bytes) -> list[bytes]:

@@ -31,8 +31,8 @@ from cdec.compilers.grammars.states import (
     merged_states,
 )
 from cdec.core.errors import LimitError
-from cdec.core.grammars.columns import MARKER
-from cdec.core.grammars.special import is_stand_in
+from cdec.core.grammars.columns import MARKER as MARKER_OF_SETS
+from cdec.core.grammars.special import MARKER, is_stand_in
 
 _ANCHORS = re.compile(r"\A(?:\^|\\A)+|(?:\$|\\Z)+\Z")
 _GROUP = re.compile(r"(SUBPATTERN, \()\d+")
@@ -149,7 +149,8 @@ def compile_terminal(
         LimitError: A limit is passed.
     """
     if terminal.is_set or is_stand_in(terminal.value):
-        return _chain(bytes([MARKER, ord(terminal.value) & 0xFF]))
+        marker = MARKER_OF_SETS if terminal.is_set else MARKER
+        return _chain(bytes([marker, ord(terminal.value) & 0xFF]))
     if terminal.words:
         byte_class, delta, accepts = words_automaton(terminal.words)
         if len(delta) > limits.max_states:

@@ -26,6 +26,7 @@ _TOKEN = re.compile(
     | (?P<define>::=)
     | (?P<literal>"(?:[^"\\\r\n]++|\\[^\r\n])*+" | '(?:[^'\\\r\n]++|\\[^\r\n])*+')
     | (?P<class>\[(?:[^\]\\\r\n]++|\\[^\r\n])*+\])
+    | (?P<but>!"[\U0010ff80-\U0010ffbf]"[ \t]*[*+])
     | (?P<counts>\{[ \t]*[0-9]*[ \t]*(?:,[ \t]*[0-9]*[ \t]*)?\})
     | (?P<name>[\w\-](?:[\w.\-]*[\w\-])?)
     | (?P<mark>[()|*+?.])
@@ -36,8 +37,8 @@ _TOKEN = re.compile(
 _UNSUPPORTED = (
     (
         re.compile(r"!?<\[?[^<>\s]*\]?>"),
-        "a token reference or a name in angle brackets",
-        "write the token's text as a literal, and rule names without brackets",
+        "a name in angle brackets",
+        "write rule names without brackets",
     ),
     (re.compile(r"/\*"), "a comment /* */", "begin comments with #"),
     (re.compile(r"//"), "a comment //", "begin comments with #"),
@@ -72,7 +73,8 @@ class Token(NamedTuple):
     """One token.
 
     Attributes:
-        kind: ``define``, ``literal``, ``class``, ``counts``, ``name``, a mark itself, or ``end``.
+        kind: ``define``, ``literal``, ``class``, ``counts``, ``name``, a mark itself, ``but`` (any
+            tokens but a special one: ``!"X"*``), or ``end``.
         text: As written.
         offset: Of its first character in the source.
     """

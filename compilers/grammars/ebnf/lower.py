@@ -16,6 +16,7 @@ from cdec.compilers.grammars.ebnf.lex import Source
 from cdec.compilers.grammars.ebnf.parse import NamedRule, Node
 from cdec.compilers.grammars.ebnf.regular import Regular, TooLargeError
 from cdec.core.errors import LimitError
+from cdec.core.grammars.special import is_stand_in
 
 Symbols = tuple[int, ...]
 _LONG_NAME = 60
@@ -70,7 +71,7 @@ class RuleBuilder:
                 name=self._name_of(regular),
                 pattern=regular.pattern,
                 value=regular.pattern if text is None else text,
-                is_string=text is not None,
+                is_string=text is not None and not is_stand_in(text),
                 line=line,
                 column=column,
             )
@@ -227,6 +228,8 @@ class Lowering:
                 self.builder.add(symbol, alternative)
 
     def _value(self, node: Node, values: dict[int, Value]) -> Value:
+        if node.kind == "literal" and is_stand_in(node.text):
+            return [(self.builder.terminal(regular.literal(node.text), node.offset),)]
         if node.kind == "literal":
             return regular.literal(node.text)
         if node.kind == "class":
@@ -388,6 +391,8 @@ def _linear(rule: NamedRule, lowering: Lowering, at_end: bool) -> Linear:
     for number in range(rule.first, rule.body + 1):
         node = lowering.nodes[number]
         parts = [values.pop(part) for part in node.parts]
+        if node.kind == "literal" and is_stand_in(node.text):
+            raise _NotLinearError
         if node.kind == "literal":
             values[number] = None, regular.literal(node.text)
         elif node.kind == "class":

@@ -10,6 +10,7 @@ from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.ebnf.lex import Source, Token, class_ranges, literal_text, tokens_of
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import GrammarDuplicateError, GrammarSyntaxError
+from cdec.core.grammars.special import is_stand_in
 
 _MARKS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LONG_COUNT = 18
@@ -150,6 +151,8 @@ class _Parser:
             self._item(Node("class", ranges=ranges, offset=token.offset))
         elif kind == ".":
             self._item(Node("class", ranges=EVERYTHING, offset=token.offset))
+        elif kind == "but":
+            self._any_but(token)
         elif kind == "name":
             self._item(Node("reference", text=token.text, offset=token.offset))
         elif kind == "(":
@@ -162,6 +165,18 @@ class _Parser:
             raise self._syntax(token, "::= without a rule's name", "write NAME ::= ...")
         else:
             self._repeat(token, frame)
+
+    def _any_but(self, token: Token) -> None:
+        """Take any text in which special tokens that the grammar names stand, but for one."""
+        others = sorted({*filter(is_stand_in, self.source.text)} - {token.text[2]})
+        first = len(self.nodes)
+        self.nodes.append(Node("class", ranges=EVERYTHING, offset=token.offset))
+        self.nodes += [Node("literal", text=other, offset=token.offset) for other in others]
+        parts = tuple(range(first, len(self.nodes)))
+        self.nodes.append(Node("choice", parts, offset=token.offset))
+        least = 1 if token.text[-1] == "+" else 0
+        part = (len(self.nodes) - 1,)
+        self._item(Node("repeat", part, least=least, most=None, offset=token.offset))
 
     def _open_bracket(self, token: Token) -> None:
         if len(self.open) > self.limits.max_nesting:

@@ -34,9 +34,8 @@ from cdec.compilers.grammars.states import (
     merged_states,
 )
 from cdec.core.errors import LimitError
-from cdec.core.grammars.columns import MARKER
 from cdec.core.grammars.errors import EmptyLanguageError
-from cdec.core.grammars.special import is_stand_in
+from cdec.core.grammars.special import MARKER, is_stand_in
 from cdec.core.tokens.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -13,8 +13,11 @@ from cdec.core import Vocabulary, open_artifact
 from cdec.core.constraint import DEAD, DONE, text_verdicts
 from cdec.core.errors import ArtifactInvalidError, CdecError, TokenizerMismatchError
 from cdec.core.grammars.artifact import check_grammar_shape
+from cdec.core.grammars.columns import stand_in
 from cdec.core.grammars.errors import GrammarUndefinedError, GrammarUnsupportedError
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.grammars.special import KEY
+from tests.core.grammars.test_sets_within import assert_same_masks
 from tests.laws.sessions import (
     assert_batch_is_rows,
     assert_ends_are_near,
@@ -25,8 +28,9 @@ from tests.laws.sessions import (
     state_masks,
     states_after,
 )
+from tests.laws.set_cases import document_case, set_case
 
-PIECES = (b"ab", b"hi", b"a\x80", b"hia", b"x\xff", b"\xff\x80", b"user")
+PIECES = (b"ab", b"hi", b"a\x80", b"hia", b"x\xff", b"\xfe\x80", b"user")
 WORDS = ("<|im_start|>", "<|im_end|>", "</think>", "</s>")
 FIRST = 256 + len(PIECES)
 START, CLOSE, THINK, END = range(FIRST, FIRST + 4)
@@ -43,7 +47,7 @@ def vocabulary(spelt: bool = False, name: str = "special") -> Vocabulary:
     tokens = [bytes([byte]) for byte in range(256)] + [*PIECES]
     if spelt:
         tokens[1:4] = [b"", b"", b""]
-        tokens = [b"" if b"\xff" in token else token for token in tokens]
+        tokens = [b"" if b"\xfe" in token else token for token in tokens]
         return Vocabulary([*tokens, b"\x01", b"\x02", b"\x03", b""], [END], name=name)
     words = {word: FIRST + number for number, word in enumerate(WORDS)}
     ids = list(words.values())
@@ -190,9 +194,98 @@ def test_they_stand_beside_long_lists_of_literals() -> None:
     assert constraint.accepts("<|im_start|>\U0010ff81".encode()) is None
 
 
-def test_sets_and_indentation_beside_them_are_refused() -> None:
-    with pytest.raises(GrammarUnsupportedError, match="sets"):
-        grammar_constraint("%declare CITY\nstart: <|im_end|> CITY", vocabulary())
+GBNF = f"""
+root ::= turn+ (<|im_end|> | note?)   # <|nothing|>
+turn ::= <|im_start|> role note (<[{THINK}]> note)? <[{CLOSE}]>
+role ::= "user" | 'hi'
+note ::= [^\\x01-\\x03]+
+"""
+
+
+def test_ebnf_names_them_by_word_and_by_number() -> None:
+    model = vocabulary()
+    ebnf = grammar_constraint(GBNF, model, format="gbnf")
+    lark = grammar_constraint(CHAT, model, lexer="dynamic")
+    assert assert_same_masks(ebnf, lark, 0, 60) > 12
+    for text in (b"<|im_start|>hia<|im_end|>", b"<|im_start|>hia</think>b<|im_end|><|im_end|>"):
+        assert ebnf.accepts(text) and lark.accepts(text)
+        assert not ebnf.accepts(text[1:]) and not ebnf.accepts(text + b"</think>")
+    shown = ebnf.summary()["grammar"]
+    assert "(</think>" in shown and "note)? <|im_end|>" in shown
+
+
+@pytest.mark.parametrize("sign", "*+")
+def test_any_tokens_but_one_are_any_text_with_the_others(sign: str) -> None:
+    body = "root ::= <|im_start|> thought </think> [a-z]*\nthought ::= "
+    model = vocabulary()
+    ours = grammar_constraint(f"{body}!</think>{sign}", model, format="gbnf")
+    plain = grammar_constraint(f"{body}(. | <|im_start|>){sign}", model, format="gbnf")
+    assert assert_same_masks(ours, plain, 1, 60) > 8
+    assert ours.accepts(b"<|im_start|></think>a") is (sign == "*")
+    assert ours.accepts("<|im_start|>é<|im_start|></think>".encode())
+
+
+@pytest.mark.parametrize(
+    ("grammar", "kind", "said", "column"),
+    [
+        ("root ::= <|im_edn|>", GrammarUndefinedError, r"near is <\|im_end\|>", 10),
+        ("root ::= <[999]>", GrammarUndefinedError, "999 is no special token", 10),
+        ("root ::= <[256]>", GrammarUnsupportedError, 'is the text "ab"', 10),
+        ("root ::= </s>", GrammarUnsupportedError, "ends texts", 10),
+        ("root ::= !<|im_end|>", GrammarUnsupportedError, "counts tokens", 11),
+        ("root ::= !<|im_end|>{2}", GrammarUnsupportedError, "counts tokens", 11),
+        ("<|im_end|> ::= [a]", GrammarUnsupportedError, "angle brackets", 1),
+        ("root ::= \"<|nothing|>\" [<x>] '<y>' )", CdecError, "without its", 36),
+    ],
+)
+def test_what_cannot_be_in_ebnf_is_an_error_of_its_place(
+    grammar: str, kind: Any, said: str, column: int
+) -> None:
+    with pytest.raises(kind, match=said) as caught:
+        grammar_constraint(grammar, vocabulary(), format="ebnf")
+    assert caught.value.details["column"] == column
+
+
+def beside_sets(city: str = "%declare CITY") -> GrammarConstraint:
+    rules = 'start: (<|im_start|> CITY ("," CITY)* </think>?)+ <|im_end|>?\n' + city + "\n"
+    made = grammar_constraint(rules, vocabulary(), lexer="dynamic")
+    assert isinstance(made, GrammarConstraint)
+    return made
+
+
+CITIES = ("hi", "hia", "user", "ab,ab", "é")
+
+
+@pytest.mark.parametrize("is_quoted", [False, True])
+def test_masks_beside_sets_are_those_of_alternatives(is_quoted: bool) -> None:
+    case = document_case("hi, ab") if is_quoted else set_case(*CITIES)
+    whole = beside_sets("CITY: " + " | ".join(f'"{text}"' for text in case.texts))
+    ours = beside_sets().with_sets({"CITY": case.given})
+    assert assert_same_masks(ours, whole, 2, 120) > 60
+
+
+def test_members_beside_them_are_found_and_refused_at_their_place() -> None:
+    ours = beside_sets().with_sets({"CITY": set_case(*CITIES).given})
+    members = [(START, *b"hi", 44, 256, 44, 256, THINK, START, *"é".encode(), CLOSE)]
+    session = ours.session()
+    assert_members(session, members)
+    prefixes = sorted(random_prefixes(session, np.random.default_rng(3), 3, 12))
+    assert_states_agree(session, states_after(session, prefixes), ours.vocabulary)
+    text = ours.member_text(members[0])
+    assert text == "<|im_start|>hi,ab,ab</think><|im_start|>é<|im_end|>".encode()
+    found, refused = text_verdicts(ours, [text, b"<|im_start|>hi</think><|im_start|>hix"])
+    assert found["valid"] and found["members"] == [
+        {"set": "CITY", "start": 12, "end": 14, "id": "1", "text": "hi"},
+        {"set": "CITY", "start": 15, "end": 20, "id": "4", "text": "ab,ab"},
+        {"set": "CITY", "start": 40, "end": 41, "id": "5", "text": "é"},
+    ]
+    assert (refused["byte"], refused["column"]) == (36, 37)
+    assert refused["reason"].startswith("no member of CITY begins with 'hix'")
+    assert ours.accepts(text) and not ours.accepts(text.replace(b"ab,ab", b"ab,"))
+    assert ours.accepts(f"<|im_start|>{stand_in(0)}".encode()) is None
+
+
+def test_indentation_beside_them_is_refused() -> None:
     lines = "%declare _INDENT _DEDENT\nstart: <|im_end|> _NL\n_NL: /(\\r?\\n[\\t ]*)+/\n"
     with pytest.raises(GrammarUnsupportedError, match="indenter"):
         grammar_constraint(
