@@ -12,6 +12,7 @@ _DISC = "DISC, arXiv 2504.09135"
 _ASAP = "ASAp, arXiv 2405.21047"
 _DOMINO = "DOMINO, arXiv 2403.06988"
 _MENTORED = "Mentored decoding, Tran-Thien 2023"
+_RIVALS = "CARS, MCMC (arXiv 2506.05754), AWRS (arXiv 2504.05410)"
 _MODEL = ("model", "device", "dtype")
 _PAIR = (*_MODEL, "draft")
 
@@ -161,6 +162,16 @@ FINDINGS: dict[str, Finding] = {
             "Brackets of up to three pairs under a table, so that laws are enumerated; the paper "
             "draws from models. Their largest distance is .996.",
             "speculation:local_masks",
+        ),
+        Finding(
+            "rivals-toys",
+            _RIVALS,
+            "distance from Q by calls",
+            "At equal numbers of model calls draws of exact come to Q as independent draws from Q "
+            "do, masked decoding stays at its bias, and all others are between the two.",
+            "Toys of which Q is enumerated; exact with abort is what the paper on CARS has. A call "
+            "is an evaluation on the path of any candidate, nothing cached.",
+            "rivals:toys",
         ),
     )
 }
