@@ -1,12 +1,17 @@
-"""Draws the picture of the README from a run of the embedded model.
+"""Draws the pictures of the README from runs of the embedded model.
 
-``python docs/pictures.py`` writes ``docs/assets/hero.svg``. Question, answers and numbers are
-those of ``cdec demo``.
+``python docs/pictures.py`` writes ``docs/assets/hero.svg``, whose question, answers and numbers are
+those of ``cdec demo``, and ``docs/assets/report.svg``, the main plot of the report that the README
+makes.
 """
 
 from __future__ import annotations
 
+import re
+import subprocess
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from svg import ASSETS, BLUE, GREEN, PALE, RED, bar, picture, text
 
@@ -48,5 +53,19 @@ def hero(answers: Sequence[Answer]) -> str:
     return picture(width, height, f"{QUESTION} {said}", parts)
 
 
+def report() -> bytes:
+    """Run the README's comparison of methods, and return its plot of quality against cost."""
+    readme = Path(__file__).parents[1] / "README.md"
+    blocks = re.findall(r"```console\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    compared = next(block for block in blocks if "cdec report" in block)
+    listed = next(block for block in blocks if "> cities.txt" in block)
+    lines = [*listed.splitlines()[:2], *compared.splitlines()]
+    script = "\n".join(line[2:] for line in lines if line[:2] in ("$ ", "> "))
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["sh", "-ec", script], cwd=folder, check=True)
+        return Path(folder, "methods.cost.svg").read_bytes()
+
+
 if __name__ == "__main__":
+    (ASSETS / "report.svg").write_bytes(report())
     (ASSETS / "hero.svg").write_text(hero(five_answers(load_model())), encoding="utf-8")
