@@ -99,10 +99,6 @@ class SourceOptions(ABC, Generic[ReportT_co]):
         return self
 
 
-def _streamed(*_: object, **__: object) -> Any:
-    raise NotImplementedError("sources that are streams are compiled where they are read")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceKind(Generic[ReportT]):
     """Compiler of one kind of source, and verifier of its artifacts.
@@ -121,7 +117,7 @@ class SourceKind(Generic[ReportT]):
 
     verify: Callable[[ArtifactFile, Progress], Comparison]
     options: type[SourceOptions[ReportT]] = SourceOptions
-    compile: Callable[..., ReportT] = _streamed
+    compile: Callable[..., ReportT] | None = None
     warm_up: Callable[[], None] = lambda: None
     settle: Callable[[], None] = lambda: None
     prepare: Callable[[Vocabulary], object] = lambda _vocabulary: None

@@ -222,6 +222,7 @@ def _outcome(
         write(writing, Message({"kind": "stage", "stage": asdict(stage)}))
 
     body = message.body
+    assert kind.compile is not None, "streams are compiled where they are read"
     try:
         report = kind.compile(
             message.data, vocabulary, body["path"], options, force=body["force"], progress=tell

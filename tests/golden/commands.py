@@ -9,10 +9,8 @@ from case import Case, Step, Words, jsonl, words
 from fixtures import CITIES, MEMBERS
 from samples import ASKED, METHODS, TOOLS
 
-COMMANDS = (
-    *("compile-set", "compile-grammar", "sample", "run", "check", "retokenize", "score", "mass"),
-    *("inspect", "doctor", "demo"),
-)
+from cdec.cli.frame.registry import COMMANDS
+
 GRAMMARS = ("arithmetic", "c", "csv", "json", "jsonl", "sexpr", "sql", "toy_asap", "xml")
 SETS = ("facts", "unicode_names")
 

@@ -33,7 +33,7 @@ SIZES = (10**3, 10**5, 10**6)
 ENUMS = (10**3, 10**4, 10**5)
 """Members of an enum that peers are given."""
 _PEER_S = 120
-"""Processor seconds that a peer may take for one of them."""
+"""Elapsed seconds that a peer may take for one of them."""
 _DOCUMENTS = 1000
 _BEFORE = '{"name": "'
 
