@@ -12,7 +12,7 @@ BENCH_ARGS ?=
 CAMPAIGN_ARGS ?=
 GOLDEN_ARGS ?=
 
-.PHONY: demo test test-all golden test-processor lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
+.PHONY: demo test test-runs test-all golden test-processor lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
 	bench-free bench-decoding bench-start bench-fields bench-recommender bench-schema bench-vllm links clean
 
@@ -28,16 +28,25 @@ PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --
 # What workers and the processes of tests compile of Python is kept for the next.
 unexport PYTHONDONTWRITEBYTECODE
 TIER ?=
-# The first tier, minutes: every law, kind and method, a share of the golden runs and the campaign.
+# The first tier, minutes: every law, kind and method.
 test: $(READY)
 	status=0; \
-	$(PARALLEL) $(TIER) $(ALONE:%=--ignore=%) || status=$$?; \
+	$(PARALLEL) $(TIER) $(ALONE:%=--ignore=%) $(RUNS:%=--ignore=%) || status=$$?; \
 	$(BIN)/python -m pytest $(TIER) $(ALONE) || status=$$?; \
 	exit $$status
 
-# Both tiers.
+# What runs the whole command many times: the documentation's commands, a share of what was recorded
+# and of the campaign.
+RUNS := tests/docs tests/golden tools/campaign
+test-runs: $(READY)
+	$(PARALLEL) $(TIER) $(RUNS)
+
+# Both tiers of both.
 test-all:
-	$(MAKE) test TIER=--all
+	status=0; \
+	$(MAKE) test TIER=--all || status=$$?; \
+	$(MAKE) test-runs TIER=--all || status=$$?; \
+	exit $$status
 
 # All recorded cases against what they do now; GOLDEN_ARGS="--only sample-*" for some. After a change
 # that is meant, `$(BIN)/python tests/golden freeze --only ...` records them anew.
@@ -82,7 +91,7 @@ $(LOWEST): $(STAMP)
 nightly: $(READY)
 	OMP_NUM_THREADS=1 nice $(BIN)/python -m pytest --heavy
 
-# The campaign of attacks that `make test` runs a share of: mutated files, kills, broken calls, fuzzed
+# The campaign of attacks that `make test-runs` runs a share of: mutated files, kills, broken calls, fuzzed
 # records and grammars. Hours; CAMPAIGN_ARGS="--minutes 30 --output counts.json" bounds it.
 campaign: $(READY)
 	nice $(BIN)/python -m tools.campaign $(CAMPAIGN_ARGS)

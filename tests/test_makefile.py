@@ -40,6 +40,17 @@ def test_both_halves_of_the_tests_run_whatever_the_first_gives(
     assert all((ROOT / each).exists() for each in alone)
 
 
+def test_what_the_first_tier_leaves_out_is_run_by_test_runs(tmp_path: Path) -> None:
+    folder = program(tmp_path / "bin" / "python", "true")
+    (tmp_path / "stamp").touch()
+    words = ["make", "-C", ROOT, "test", "test-runs", f"BIN={folder}"]
+    subprocess.run([*words, f"STAMP={tmp_path / 'stamp'}"], check=True, capture_output=True)
+    first, alone, runs = noted(folder)
+    left_out = {word.removeprefix("--ignore=") for word in first if word.startswith("--ignore=")}
+    run = {word for word in (*alone, *runs) if (ROOT / word).exists() and "/" in word}
+    assert left_out == run and "tests/docs" in run
+
+
 def test_the_share_for_another_processor_is_there_and_sets_one(tmp_path: Path) -> None:
     folder = program(tmp_path / "bin" / "python", 'test "$ATEN_CPU_CAPABILITY" = default')
     (tmp_path / "stamp").touch()
@@ -57,7 +68,7 @@ def test_the_share_for_another_processor_is_there_and_sets_one(tmp_path: Path) -
     assert comparing and comparing <= files
 
 
-@pytest.mark.parametrize("failing", ["nothing", "lint", "test-processor", "test"])
+@pytest.mark.parametrize("failing", ["nothing", "lint", "test-processor", "test-runs", "test"])
 def test_continuous_integration_fails_with_any_part_and_ends_with_the_tests(
     tmp_path: Path, failing: str
 ) -> None:
@@ -66,4 +77,5 @@ def test_continuous_integration_fails_with_any_part_and_ends_with_the_tests(
     done = subprocess.run([ROOT / ".ci" / "run"], env=os.environ | {"PATH": path})
     assert (done.returncode == 0) == (failing == "nothing")
     ran = [first for first, *_ in noted(folder)]
-    assert ran == (["lint"] if failing == "lint" else ["lint", "test-processor", "test"])
+    tests = ["test-processor", "test-runs", "test"]
+    assert ran == (["lint"] if failing == "lint" else ["lint", *tests])
