@@ -31,7 +31,7 @@ TIER ?=
 # The first tier, minutes: every law, kind and method.
 test: $(READY)
 	status=0; \
-	$(PARALLEL) $(TIER) $(ALONE:%=--ignore=%) $(RUNS:%=--ignore=%) || status=$$?; \
+	$(PARALLEL) $(TIER) $(patsubst %,--ignore=%,$(ALONE) $(RUNS) $(READ)) || status=$$?; \
 	$(BIN)/python -m pytest $(TIER) $(ALONE) || status=$$?; \
 	exit $$status
 
@@ -133,6 +133,9 @@ wheels: $(READY)
 	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e ".[wheels]"
 	$(BIN)/python native/wheels.py $(WHEEL_ARGS)
 
+# Tests of how the code reads and is packed.
+READ := tests/test_house.py tests/test_imports.py tests/test_library_words.py tests/test_wheel.py
+
 # The types take as long as all the rest together, so they are checked beside it.
 lint: $(READY) links
 	$(MAKE) -j 2 types rest
@@ -144,7 +147,7 @@ rest: $(READY) links
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYTHONPATH=.links $(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/test_wheel.py --wheel
+	$(BIN)/python -m pytest $(READ) --wheel
 	$(MAKE) docs
 
 # The pages are in build/site; `$(BIN)/mkdocs serve` shows them while they are written.
