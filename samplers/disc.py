@@ -26,7 +26,7 @@ from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.decoding import candidate_uniforms, chunks, draw_candidates
 from cdec.samplers.walks.mass import MassAccumulator
 from cdec.samplers.walks.outcome import Outcome
-from cdec.samplers.walks.randomness import CandidateUniforms, resample, single_uniform
+from cdec.samplers.walks.randomness import CandidateUniforms, opening_uniforms, resample
 
 SLACK = 1e-4
 """Nats: rounding moves the sum of a text's log Z by less."""
@@ -167,7 +167,7 @@ class DiscSampler(Sampler):
         draft: Draft | None,
     ) -> Candidates:
         """Take one of K candidates of each draw (int64[n]) by its weight, after K were refused."""
-        picks = np.array([single_uniform(batch.seeds[d], 2 * self.K) for d in draws])
+        picks = opening_uniforms([batch.seeds[d] for d in draws], 2 * self.K)
         if self.recycle:
             pool = joined(refused).candidates
             weights = pool.log_x.reshape(-1, self.K)

@@ -46,7 +46,7 @@ from cdec.samplers.walks.events import SampledEvents
 from cdec.samplers.walks.frontier import Frontier, Step
 from cdec.samplers.walks.mass import MassAccumulator, distinct_ess
 from cdec.samplers.walks.outcome import Outcome
-from cdec.samplers.walks.randomness import resample, single_uniform
+from cdec.samplers.walks.randomness import opening_uniforms, resample
 
 _STEPPING = Stepping(look_ahead=False)
 
@@ -323,7 +323,7 @@ class SmcSampler(Sampler):
         populations = Populations(batch, draws, n, self.resample_below, phi)
         candidates = populations.walk()
         log_weights = populations.log_weights
-        numbers = np.array([single_uniform(batch.seeds[draw], 2 * n) for draw in draws])
+        numbers = opening_uniforms([batch.seeds[draw] for draw in draws], 2 * n)
         rows = np.arange(len(draws)) * n + resample(log_weights, numbers)
         beyond = log_mean(candidates.log_truncated.reshape(-1, n))
         evidence = log_mean(log_weights)

@@ -272,6 +272,7 @@ static PyMethodDef table[] = {
     ROW(counts_move, "from rows to"),
     ROW(sample_ragged, "known allowed ends draws aborting drawn"),
     ROW(sample_dense, "known which:s ends draws drawn"),
+    ROW(fill_uniforms, "seeds:n starts:n rows:n values:w,k"),
     ROW(walks_add, "walks:n node:n happened sums"),
     ROW(best_events, "known allowed ends best"),
     ROW(log_residuals, "known allowed starts:n+1 taken:t residual:n"),

@@ -1080,6 +1080,10 @@ typedef struct cdec_ends {
   cdec_i64 ids;
   cdec_bool is_end; /* [V] */
 } cdec_ends;
+/* Row rows[i] of `values` becomes the outputs starts[i].. of PCG64(seeds[i]) as numpy seeds it, each as
+ * a number in [0, 1). */
+CDEC_API int64_t cdec_fill_uniforms(cdec_u64 seeds, cdec_u64 starts, cdec_i64 rows,
+                                    cdec_f64_rows_out values);
 typedef struct cdec_draws { /* W walks by node, and their uniforms */
   cdec_i64 walk_starts;     /* [N + 1] */
   cdec_i64 walk_order;      /* [W] */

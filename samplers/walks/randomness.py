@@ -17,6 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.native import library
+
 _STRIDE = 1 << 32
 _BLOCK = 64
 """Most uniforms generated at once for a candidate."""
@@ -30,11 +32,17 @@ def draw_seeds(rng: np.random.Generator, n: int) -> list[int]:
     return [int(seed) for seed in rng.integers(0, 1 << 53, size=n)]
 
 
-def single_uniform(seed: int, candidate: int) -> float:
-    """Return the uniform that opens the layout of a draw's ``candidate``."""
-    bits = np.random.PCG64(seed)
-    bits.advance(candidate * _STRIDE)
-    return float(np.random.Generator(bits).random())
+def opening_uniforms(seeds: Sequence[int], candidate: int) -> NDArray[np.float64]:
+    """Return the uniforms that open the layouts of a candidate of draws, float64[n].
+
+    Args:
+        seeds: n seeds, below 2**64.
+        candidate: Number of the candidate within its draw.
+    """
+    numbers = np.empty((len(seeds), 1))
+    starts = np.full(len(seeds), candidate * _STRIDE, np.uint64)
+    library.fill_uniforms(np.array(seeds, np.uint64), starts, np.arange(len(seeds)), numbers)
+    return numbers[:, 0]
 
 
 def resample(log_weights: NDArray[np.float64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -60,8 +68,8 @@ class CandidateUniforms:
     """Uniforms in [0, 1) of a batch of candidates, generated in blocks of steps.
 
     Args:
-        seeds: One seed a candidate, W of them; equal neighbours share one generator.
-        candidates: int64[W] number of each candidate within its draw, ascending where seeds repeat.
+        seeds: One seed a candidate, W of them, below 2**64.
+        candidates: int64[W] number of each candidate within its draw.
         steps: How many steps are expected at most; sizes the blocks, changes no number.
         stream: Which of the candidate's streams: FIRST, DRAFT, AGAIN or TEST.
 
@@ -72,16 +80,16 @@ class CandidateUniforms:
 
     def __init__(
         self,
-        seeds: Sequence[int],
+        seeds: Sequence[int] | NDArray[np.uint64],
         candidates: NDArray[np.int64],
         steps: int,
         *,
         stream: int = FIRST,
     ) -> None:
-        self._first = stream
         self._steps = steps
-        self._seeds = seeds
-        self._candidates: list[int] = candidates.tolist()
+        self._seeds = np.array(seeds, np.uint64)
+        self._candidates = candidates
+        self._starts = candidates.astype(np.uint64) * np.uint64(_STRIDE) + np.uint64(stream)
         self.width = max(2, min(_BLOCK, steps + 2))
         self.blocks = np.full(len(seeds), -1, np.int64)
         self.values = np.zeros((len(seeds), self.width))
@@ -91,13 +99,12 @@ class CandidateUniforms:
 
     def stream(self, stream: int) -> CandidateUniforms:
         """Return another stream of the same candidates."""
-        numbers = np.array(self._candidates, np.int64)
-        return CandidateUniforms(self._seeds, numbers, self._steps, stream=stream)
+        return CandidateUniforms(self._seeds, self._candidates, self._steps, stream=stream)
 
     def acceptance(self) -> NDArray[np.float64]:
         """Return the acceptance test's uniform of every candidate, float64[W]."""
-        everyone = range(len(self._seeds))
-        self._fill(everyone, [0] * len(everyone))
+        everyone = np.arange(len(self._seeds))
+        self._fill(everyone, np.zeros_like(everyone))
         return self.values[:, 0].copy()
 
     def at(self, steps: NDArray[np.int64], walks: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -108,12 +115,12 @@ class CandidateUniforms:
             walks: int64[n] candidates still walking.
 
         Returns:
-            float64[n]. Cost: about 2 microseconds a candidate at the start of each of its blocks.
+            float64[n]. Cost: about 0.3 microseconds a candidate at the start of each of its blocks.
         """
         blocks, columns = np.divmod(steps + 1, self.width)
         late = np.flatnonzero(self.blocks[walks] != blocks)
         if late.size:
-            self._fill(walks[late].tolist(), blocks[late].tolist())
+            self._fill(walks[late], blocks[late])
             if (self.blocks[walks] != blocks).any():
                 return self._by_blocks(steps, walks, blocks)
         numbers: NDArray[np.float64] = self.values[walks, columns]
@@ -129,17 +136,7 @@ class CandidateUniforms:
             numbers[rows] = self.at(steps[rows], walks[rows])
         return numbers
 
-    def _fill(self, walks: Sequence[int], blocks: Sequence[int]) -> None:
-        seed: int | None = None
-        position = 0
-        for walk, block in zip(walks, blocks, strict=True):
-            self.blocks[walk] = block
-            start = self._candidates[walk] * _STRIDE + self._first + block * self.width
-            if self._seeds[walk] != seed or start < position:
-                seed = self._seeds[walk]
-                bits = np.random.PCG64(seed)
-                generator = np.random.Generator(bits)
-                position = 0
-            bits.advance(start - position)
-            generator.random(out=self.values[walk])
-            position = start + self.width
+    def _fill(self, walks: NDArray[np.int64], blocks: NDArray[np.int64]) -> None:
+        starts = self._starts[walks] + (blocks * self.width).astype(np.uint64)
+        library.fill_uniforms(self._seeds[walks], starts, walks, self.values)
+        self.blocks[walks] = blocks

@@ -309,9 +309,9 @@ class GridUniforms(CandidateUniforms):
     """The middles of a grid of four numbers: a draw's seed lists those of all its candidates."""
 
     def _fill(self, walks: Any, blocks: Any) -> None:
-        for walk, block in zip(walks, blocks, strict=True):
+        for walk, block in zip(walks.tolist(), blocks, strict=True):
             self.blocks[walk] = block
-            digits = self._seeds[walk] >> (6 * self._candidates[walk])
+            digits = int(self._seeds[walk]) >> (6 * int(self._candidates[walk]))
             numbers = [(digits >> (2 * i)) & 3 for i in range(3)]
             self.values[walk] = (np.resize(numbers, self.width) + 0.5) / 4
 

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from cdec.core.models.language_model import LanguageModel
 from cdec.samplers.base import Sampler
 from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import FINISH_REASONS
-from cdec.samplers.walks.randomness import CandidateUniforms, draw_seeds
+from cdec.samplers.walks.randomness import draw_seeds
 from tests.laws.gtest import g_test
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row
@@ -220,19 +219,6 @@ def _clipped(p: Law, q: Law, alpha: float) -> Law:
 def rounded(value: float) -> float:
     """Return a sum as both sides round it for comparison."""
     return round(float(value), 5) + 0.0
-
-
-def hasten(patch: pytest.MonkeyPatch, seed: int) -> None:
-    """Let the numbers of all candidates come from one generator: seeding one each takes longest."""
-    generator = np.random.default_rng(seed)
-
-    def fill(self: CandidateUniforms, walks: Sequence[int], blocks: Sequence[int]) -> None:
-        if any(blocks):
-            raise ValueError("a second block might be asked for twice")
-        self.blocks[list(walks)] = 0
-        self.values[list(walks)] = generator.random((len(walks), self.width))
-
-    patch.setattr(CandidateUniforms, "_fill", fill)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.frontier import END, NONE, Frontier, Step
 from tests.laws.worlds import toy_set
 from tests.samplers.device_tables import DEVICES, Tables, table
-from tests.samplers.drafts.draft_laws import Rounds, hasten, p_value
+from tests.samplers.drafts.draft_laws import Rounds, p_value
 from tests.samplers.drafts.draft_toys import (
     ENDS,
     MEMBERS,
@@ -306,10 +306,7 @@ def test_a_device_draws_the_texts_of_the_host(kind: str, device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["speculative", "mentored"])
 @pytest.mark.parametrize("name", ["set", "free"])
-def test_draws_on_a_device_follow_the_law(
-    name: str, kind: str, device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hasten(monkeypatch, 11)
+def test_draws_on_a_device_follow_the_law(name: str, kind: str, device: str) -> None:
     pair = PAIRS[name]
     sampler, target = drafted(kind, pair, device)
     sampler.max_walks = 1 << 15  # type: ignore[attr-defined]

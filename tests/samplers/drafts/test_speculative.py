@@ -19,7 +19,7 @@ from cdec.samplers.mentored_decoding import MentoredSampler
 from cdec.samplers.request import Request
 from cdec.samplers.speculative import SpeculativeSampler
 from tests.laws.worlds import Row, Toy
-from tests.samplers.drafts.draft_laws import Rounds, drawn, hasten, p_value
+from tests.samplers.drafts.draft_laws import Rounds, drawn, p_value
 from tests.samplers.drafts.draft_toys import (
     ENDS,
     LETTERS,
@@ -128,11 +128,8 @@ def law_of_width(pair: Pair, width: int) -> Any:
 
 @pytest.mark.parametrize("name", ["set", "free"])
 @pytest.mark.parametrize("width", [WIDTH - 1, WIDTH + 3])
-def test_scores_of_another_width_change_no_law(
-    name: str, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_of_another_width_change_no_law(name: str, width: int) -> None:
     pair = PAIRS[name]
-    hasten(monkeypatch, 11)
     sampler = MentoredSampler(
         draft=pair.draft_model(width), gamma=2, divergence=0.2, max_walks=WIDE
     )
@@ -170,11 +167,8 @@ def test_a_draft_without_the_targets_end_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["set", "free"])
 @pytest.mark.parametrize("room", [-1, 0, 1])
-def test_a_draft_goes_as_far_as_its_context(
-    name: str, room: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_draft_goes_as_far_as_its_context(name: str, room: int) -> None:
     pair = PAIRS[name]
-    hasten(monkeypatch, 12)
     prompt = [0, 1]
 
     def propose(prefix: Row) -> Law | None:

@@ -25,7 +25,7 @@ from cdec.samplers.walks import events
 from cdec.samplers.walks.frontier import END, Step
 from cdec.samplers.walks.randomness import TEST, CandidateUniforms
 from tests.laws.worlds import Row
-from tests.samplers.drafts.draft_laws import DRAWS, Rounds, drawn, hasten, p_value
+from tests.samplers.drafts.draft_laws import DRAWS, Rounds, drawn, p_value
 from tests.samplers.drafts.draft_toys import ENDS, PADDING, Law, Pair, made_pair, pairs, random_law
 from tests.samplers.drafts.test_drafts_torch import LIMITS, numbers_for, opened_step, proposals
 from tests.samplers.keyed import keyed
@@ -35,8 +35,6 @@ from tests.samplers.keyed import keyed
 PAIRS = pairs()
 WIDE = 1 << 17
 FEWER = 10_000
-REAL_NUMBERS = ("set, dense",)
-"""Pairs whose draws have a seed each, as all draws have; elsewhere that would take longest."""
 
 
 def model_sampler(pair: Pair, **options: Any) -> SpeculativeSampler:
@@ -70,12 +68,8 @@ def test_both_enumerations_agree(name: str) -> None:
         ("free, no common event", FEWER, {"gamma": 2}),
     ],
 )
-def test_draws_follow_the_masked_target(
-    name: str, n: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_draws_follow_the_masked_target(name: str, n: int, options: dict[str, Any]) -> None:
     pair = PAIRS[name]
-    if name not in REAL_NUMBERS:
-        hasten(monkeypatch, 5)
     draws = drawn(model_sampler(pair, **options), pair, n, seed=len(name))
     law = Rounds(pair, lambda prefix: None).law()
     assert p_value(draws.outcomes, law) >= 1e-4
@@ -309,7 +303,6 @@ def test_the_plain_verifier_draws_what_the_real_one_draws(
 @pytest.mark.share(1)
 @pytest.mark.parametrize("mutant", ["", *MUTANTS])
 def test_the_law_shows_each_mistake(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    hasten(monkeypatch, 1)
     draw = judged_by(monkeypatch, lambda u: PlainJudge(PAIR, u, mutant))
     p = p_value(draw().outcomes, law())
     assert p < 1e-4 if mutant else p >= 1e-4
@@ -319,7 +312,6 @@ def test_the_law_shows_each_mistake(mutant: str, monkeypatch: pytest.MonkeyPatch
 def test_the_law_shows_a_greedy_draft_taken_for_a_drawn_one(
     claimed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hasten(monkeypatch, 2)
     guess = ModelDrafting.guess
 
     def claiming(self: ModelDrafting, *arguments: Any) -> Guess:
@@ -352,7 +344,6 @@ def test_a_test_number_of_zero_never_accepts_what_the_target_excludes(
 ) -> None:
     """The test's number decides nothing in this pair, so the law holds with zeros throughout."""
     pair = never_below()
-    hasten(monkeypatch, 3)
 
     def make(uniforms: CandidateUniforms) -> PlainJudge:
         judge = PlainJudge(pair, uniforms, mutant)
@@ -367,7 +358,6 @@ def test_the_compiled_verifier_holds_its_law_with_test_numbers_of_zero(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pair = never_below()
-    hasten(monkeypatch, 4)
 
     def make(uniforms: CandidateUniforms) -> Verifier:
         verifier = Verifier(uniforms)

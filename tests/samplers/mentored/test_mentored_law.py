@@ -20,7 +20,6 @@ from tests.samplers.drafts.draft_laws import (
     Rounds,
     divergence,
     drawn,
-    hasten,
     mentored,
     p_value,
 )
@@ -64,10 +63,9 @@ def model_sampler(pair: Pair, **options: Any) -> MentoredSampler:
     ],
 )
 def test_texts_weights_and_accounts_follow_the_enumerated_law(
-    name: str, gamma: int | str, nats: float, n: int, monkeypatch: pytest.MonkeyPatch
+    name: str, gamma: int | str, nats: float, n: int
 ) -> None:
     pair = PAIRS[name]
-    hasten(monkeypatch, 7)
     draws = drawn(model_sampler(pair, gamma=gamma, divergence=nats), pair, n)
     # With each text, what was drafted on the way: it shows in the weight and in what was spent.
     law = Rounds(pair, pair.draft_law, gamma, nats).joint_law()
@@ -91,10 +89,9 @@ def test_draws_with_a_seed_each_follow_the_law(kind: str) -> None:
     ("draft_temperature", "top_k"), [(None, None), (2.0, None), (None, 3), (0.5, 3)]
 )
 def test_the_draft_is_warped_as_the_target_or_by_a_temperature_of_its_own(
-    draft_temperature: float | None, top_k: int | None, monkeypatch: pytest.MonkeyPatch
+    draft_temperature: float | None, top_k: int | None
 ) -> None:
     pair = PAIRS["set"]
-    hasten(monkeypatch, 10)
     target = warped(pair.toy.probabilities, 0.7, top_k)
     draft = warped(pair.draft, 0.7, top_k)
     if draft_temperature is not None:
@@ -113,11 +110,8 @@ def test_the_draft_is_warped_as_the_target_or_by_a_temperature_of_its_own(
 @pytest.mark.share(3)
 @pytest.mark.parametrize("total", [0.15, 0.8])
 @pytest.mark.parametrize("name", ["free", "set, other support"])
-def test_a_budget_of_the_text_is_spent_position_by_position(
-    name: str, total: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_budget_of_the_text_is_spent_position_by_position(name: str, total: float) -> None:
     pair = PAIRS[name]
-    hasten(monkeypatch, 8)
     draws = drawn(model_sampler(pair, gamma=2, divergence_total=total), pair, FEWER)
     rounds = Rounds(pair, pair.draft_law, 2, total=total)
     assert p_value(draws.joint(), rounds.joint_law()) >= 1e-4

@@ -21,7 +21,14 @@ from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.frontier import Frontier, Step
 from cdec.samplers.walks.mass import UNKNOWN, distinct_ess, estimate, length_mass_upper
-from cdec.samplers.walks.randomness import CandidateUniforms, draw_seeds, resample, single_uniform
+from cdec.samplers.walks.randomness import (
+    FIRST,
+    TEST,
+    CandidateUniforms,
+    draw_seeds,
+    opening_uniforms,
+    resample,
+)
 from tests.laws.worlds import random_toy, toy_b, toy_set
 from tests.samplers.made import made
 
@@ -374,8 +381,25 @@ def test_uniforms_are_the_documented_outputs_of_the_draws_generator() -> None:
     bits.advance(2 << 32)
     third = np.random.Generator(bits).random(3)
     again = CandidateUniforms([7, 7, 8], np.array([0, 2, 1]), steps=3)
-    assert again.acceptance()[1] == third[0] == single_uniform(7, 2)
+    assert again.acceptance()[1] == third[0] == opening_uniforms([8, 7], 2)[1]
     assert again.at(np.array([1]), np.array([1]))[0] == third[2]
+
+
+def test_numbers_of_any_seed_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(3)
+    seeds = [0, 1, 2**32 - 1, 2**32, 2**53 - 1, 2**64 - 1, *draw_seeds(rng, 100)]
+    candidates = rng.integers(0, 2**31, len(seeds))
+    for stream in (FIRST, TEST):
+        uniforms = CandidateUniforms(seeds, candidates, steps=20, stream=stream)
+        found = [
+            uniforms.acceptance(),
+            uniforms.at(*np.array([[30] * len(seeds), range(len(seeds))])),
+        ]
+        for walk, (seed, candidate) in enumerate(zip(seeds, candidates.tolist(), strict=True)):
+            bits = np.random.PCG64(seed)
+            bits.advance((candidate << 32) + stream)
+            numbers = np.random.Generator(bits).random(32)
+            assert [each[walk] for each in found] == [numbers[0], numbers[31]]
 
 
 def test_seeds_fit_a_json_number() -> None:
