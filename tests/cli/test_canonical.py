@@ -27,7 +27,7 @@ def is_own(model: Any, record: dict[str, Any]) -> bool:
 
 @pytest.mark.usefixtures("loaded", "grammar_child")
 def test_every_text_has_the_tokens_of_the_tokenizer(cdec: Runner, embedded_model: Any) -> None:
-    record = jsonl({"id": 1, "prompt": "As JSON:", "schema": json.loads(PERSON), "n": 12})
+    record = jsonl({"id": 1, "prompt": "As JSON:", "schema": json.loads(PERSON), "n": 4})
     free = cdec(*WORDS[:-1], "--temperature", 2, stdin=record).records
     assert not all(is_own(embedded_model, drawn) for drawn in free)
     assert all("spelling" not in drawn for drawn in free)

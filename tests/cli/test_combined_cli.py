@@ -466,6 +466,7 @@ def test_candidates_of_a_set_too_large_to_walk_are_held_to_the_others(
 
 
 @pytest.mark.usefixtures("loaded", "grammar_child")
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "method",
     [

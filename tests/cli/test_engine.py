@@ -52,7 +52,7 @@ def _joined(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.glob("*.jsonl")))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("in_turn")
 @pytest.mark.parametrize("size", [3])
 @pytest.mark.parametrize(

@@ -301,6 +301,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.share(11)
 @pytest.mark.parametrize(("old", "new", "code", "said"), REFUSED)
 def test_a_recipe_that_makes_no_sense_is_refused_whole(
     cdec: Runner, recipe: Path, old: str, new: str, code: str, said: str
@@ -477,6 +478,7 @@ def test_shipped_recipes_make_sense(cdec: Runner, name: str) -> None:
     assert not list(Path().iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 def test_the_recipe_of_asap_shows_that_its_draws_approach_the_law(cdec: Runner) -> None:
     (found,) = cdec("run", "asap", "--json").records

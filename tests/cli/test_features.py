@@ -139,7 +139,7 @@ def sampled(cdec: Runner, feature: Feature, *more: object) -> Result:
 
 
 @EACH
-@pytest.mark.share(5)
+@pytest.mark.share(2)
 def test_a_trace_adds_up_to_the_records(cdec: Runner, name: str) -> None:
     feature = FEATURES[name]
     result = sampled(cdec, feature, "--trace", "t.jsonl")
@@ -180,7 +180,7 @@ def _compiled(cdec: Runner, words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @EACH
-@pytest.mark.share(5)
+@pytest.mark.share(2)
 def test_workers_on_ray_draw_what_one_process_draws(cdec: Runner, name: str) -> None:
     feature = FEATURES[name]
     compiled = Feature(_compiled(cdec, feature.words), feature.shows, feature.record)

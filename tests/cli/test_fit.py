@@ -178,6 +178,7 @@ def test_a_grammar_to_whose_end_no_way_is_known_is_searched_once_and_refused(
     assert (len(result.records), len(searched)) == (5, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded", "grammar_child")
 def test_check_says_which_texts_are_drawn_within_so_many_tokens(
     cdec: Runner, cities: Path, embedded_model: Any, tmp_path: Path

@@ -172,6 +172,7 @@ def test_rows_begin_with_the_columns_of_the_input(
     assert Path("t.csv").read_text().splitlines()[0] == "prompt,text"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_compressed_lines_are_those_of_a_plain_file(
     cdec: Runner, letters: Path, drawn: list[Any], suffix: str

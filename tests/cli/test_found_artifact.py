@@ -47,6 +47,7 @@ NEEDING = [pair for pair in COMMANDS if pair[0][0] != "score"]
 
 
 @pytest.mark.usefixtures("here")
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("words", "stdin"), COMMANDS)
 def test_the_only_artifact_of_the_folder_serves_and_is_named(
     cdec: Runner, words: tuple[str, ...], stdin: bytes

@@ -132,6 +132,7 @@ def _ignore(_: object) -> None:
     """Return nothing."""
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("size", ["1", "2", "7"])
 @pytest.mark.parametrize("command", ["sample", "classify", "mass", "score"])
 def test_a_bad_record_is_answered_when_the_pipe_is_idle_at_every_batch_size(

@@ -85,6 +85,7 @@ def compiled_nothing(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return forbid
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", SOURCES)
 def test_records_are_those_of_the_compiled_artifact(
     cdec: Runner, work: Path, cache: Path, case: str
@@ -102,6 +103,7 @@ def test_records_are_those_of_the_compiled_artifact(
         assert np.array_equal(array, of_cache.arrays[name]), name
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", SOURCES)
 def test_a_second_run_compiles_nothing(
     cdec: Runner, work: Path, compiled_nothing: Callable[[], None], case: str
@@ -225,6 +227,7 @@ def test_one_input_is_read_from_stdin(cdec: Runner) -> None:
     assert [record["text"] for record in read.records] == ['"x"'] * 3
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("name", "content", "flag", "command"),
     [
@@ -301,6 +304,7 @@ def test_a_folder_that_others_may_write_to_is_not_read(
     assert again.status == 0 and "others may write to it" in again.stderr
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("case", ["schema", "file"])
 def test_a_damaged_entry_is_compiled_anew(
     cdec: Runner, work: Path, cache: Path, compiled_nothing: Callable[[], None], case: str
@@ -436,7 +440,7 @@ def test_a_file_that_was_found_gives_way_to_what_is_typed(
     assert cdec("check", stdin=b"aa\n").records == [{"text": "aa", "valid": True}]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(1)
 @pytest.mark.parametrize("case", SOURCES)
 def test_other_commands_say_what_they_say_of_the_artifact(
     cdec: Runner, work: Path, case: str

@@ -85,6 +85,7 @@ def test_a_sources_and_a_records_own_schema_quote_as_well(cdec: Runner) -> None:
     assert done.records[0]["members"][0]["span"]["field"] == "title"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("page", "code"),
     [(None, "E_FIELD"), ([PAGE], "E_FIELD"), ("", "E_EMPTY_SET"), (" .. ", "E_EMPTY_SET")],
@@ -100,6 +101,7 @@ def test_records_without_such_a_document_become_errors(
     assert done.records[0]["error"]["field"] == "page"
 
 
+@pytest.mark.slow
 def test_all_methods_and_conjunctions_draw_quotes(cdec: Runner) -> None:
     for method in ("greedy", "disc", "smc", "topn"):
         asked = records({"page": "one two", "title": "t"})

@@ -90,6 +90,7 @@ def test_equal_samples_give_equal_files(cdec: Runner) -> None:
     assert written[0] == written[1] and len(written[0]) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("files")
 def test_nothing_is_replaced_unless_that_was_asked_for(cdec: Runner) -> None:
     Path("page.cost.svg").write_text("mine")

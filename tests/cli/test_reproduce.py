@@ -68,6 +68,7 @@ def without_times(row: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in row.items() if key not in ("seconds", "times")}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("only", "status", "strict"),
     [("good-one", 0, 0), ("bad-one", 0, 1), ("far-one", 0, 0), ("torn-one", 3, 3)],

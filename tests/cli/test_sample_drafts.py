@@ -60,6 +60,7 @@ def test_every_method_with_a_draft_draws_members_and_says_what_it_cost(
         assert (record["valid"], record["method"]) == (True, method)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("method", ["speculative", "mentored"])
 def test_the_embedded_model_brings_its_draft(cdec: Runner, method: str) -> None:
     words = (*FREE, "--method", method, "--gamma", 4)

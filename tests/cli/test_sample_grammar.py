@@ -50,6 +50,7 @@ def refused(result: Result) -> str:
 
 
 @pytest.mark.usefixtures("loaded")
+@pytest.mark.share(2)
 @pytest.mark.parametrize("method", ["greedy", "masked", "disc", "beam", "unconstrained"])
 def test_every_method_draws_from_a_grammar(cdec: Runner, person: Path, method: str) -> None:
     words = ("--method", method, "-n", "2", "--max-new-tokens", "80")

@@ -60,6 +60,7 @@ def own_reward(cdec: Runner) -> Iterator[str]:
     sys.modules.pop("cdec_own_rewards", None)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_says_what_the_reward_was(cdec: Runner, method: str) -> None:
     ratio = () if method == "cdlh" else ("--cost-ratio", 0.4)

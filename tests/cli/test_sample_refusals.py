@@ -65,6 +65,7 @@ SENSIBLE = {("--reward-threshold", "-1"), ("--divergence", "inf"), ("--divergenc
 
 
 @pytest.mark.usefixtures("unloaded")
+@pytest.mark.share(11)
 @pytest.mark.parametrize(
     ("words", "option", "value"),
     [

@@ -57,6 +57,7 @@ def complete(result: Result) -> set[str]:
     return {record["text"] for record in records}
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_draws_its_texts(cdec: Runner, artifact: Path, method: str) -> None:
     words = ("sample", "-a", artifact, *PROMPT, "-n", 3, "--method", method)

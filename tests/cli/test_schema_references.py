@@ -35,6 +35,7 @@ def colours(records: list[dict[str, Any]]) -> set[str]:
     return {json.loads(record["text"])["c"] for record in records}
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     "words", [("--ref", f"{URL}=refs/colour.json"), ("--ref-dir", "refs")], ids=["ref", "folder"]
 )

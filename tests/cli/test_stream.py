@@ -63,7 +63,7 @@ def test_pieces_stand_before_each_record(
     ],
 )
 @pytest.mark.parametrize("method", ["masked", "greedy", "speculative"])
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 def test_pieces_of_free_text_join_to_the_fields_of_each_record(
     cdec: Runner, cities: Path, method: str, words: tuple[str, ...]
 ) -> None:

@@ -44,7 +44,7 @@ def test_texts_are_calls_in_the_model_s_own_format(cdec: Runner, model: Path) ->
 @pytest.mark.parametrize(
     "words", [(), ("--parallel-calls",), ("--tool-choice", "auto"), ("--thinking", "6")]
 )
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 def test_calls_are_streamed(cdec: Runner, model: Path, words: tuple[str, ...]) -> None:
     lines = [{"id": n, "messages": [{"role": "user", "content": "x" * n}]} for n in range(1, 5)]
     asked = (*WORDS, "-m", model, "--max-new-tokens", "60", *words)

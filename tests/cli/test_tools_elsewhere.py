@@ -27,6 +27,7 @@ def _tools(cdec: Runner) -> None:
     Path("tools.json").write_text(json.dumps(TOOLS))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("style", [(), *STYLES])
 def test_samples_are_scored_and_checked_as_they_were_drawn(
     cdec: Runner, model: Path, style: tuple[str, ...]
@@ -56,6 +57,7 @@ def test_samples_are_scored_and_checked_as_they_were_drawn(
     assert [v["text"] for v in by_ids.records] == [s["text"] for s in ran.records]
 
 
+@pytest.mark.slow
 def test_the_mass_is_that_of_all_calls_of_the_model_s_format(cdec: Runner, model: Path) -> None:
     asked = ("mass", "--tools", "tools.json", "-m", model, "--candidates", "600")
     both = cdec(*asked, stdin=jsonl(CHAT))

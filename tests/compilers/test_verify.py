@@ -207,6 +207,7 @@ def test_a_refusal_is_remembered_as_it_was_without_the_frames_it_was_raised_in()
     assert grown < 200_000
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     "refusal",
     [*(LimitError("too much", limit=name) for name in PROCESS_LIMITS), OutputError("no process")],

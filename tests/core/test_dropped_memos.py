@@ -65,6 +65,7 @@ def test_grammars_answer_alike(name: str, lexer: str, lookahead: int | None) -> 
     assert_survives(constraint, tight, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lexer", ["contextual", "basic", "dynamic"])
 def test_random_grammars_answer_alike(lexer: str) -> None:
     vocabulary, asked = every_short_text("abc", 3), 0
@@ -124,6 +125,7 @@ def test_constraints_made_of_others_answer_alike(kind: str) -> None:
     assert_survives(constraint, tight, rng, made)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", ["graphql", "sql"])
 def test_workloads_answer_alike(name: str) -> None:
     load, rng = fresh_workloads()[name], np.random.default_rng(2)

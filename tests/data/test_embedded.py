@@ -99,6 +99,7 @@ def test_bare_questions_get_the_form_of_the_training(name: str) -> None:
         assert raw.encode_prompt(bare) != raw.encode_prompt(PARIS)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "text",
     [
@@ -137,7 +138,7 @@ def test_with_chat_no_form_is_put_on_twice() -> None:
     assert asked == raw.encode_prompt("Question: Name the capital of France.\nAnswer:")
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 def test_whole_context_serves_as_well_as_a_short_one(loaded: tuple[str, Any, Any]) -> None:
     import torch
 
@@ -191,6 +192,7 @@ def test_json_answers_are_json_with_the_asked_keys() -> None:
         assert list(json.loads(prompt["answer"])) == keys
 
 
+@pytest.mark.slow
 def test_gloss_prompts_are_held_out_synsets(shared: Path) -> None:
     assert read_jsonl(evaluation_prompts("glosses")) == evaluation.gloss_prompts(shared)
 

@@ -188,6 +188,7 @@ def test_the_toy_is_the_set_of_the_paper() -> None:
     assert [terminal.pattern for terminal in grammar.terminals] == ["00000|1[01][01][01][01]"]
 
 
+@pytest.mark.slow
 def test_json_agrees_with_the_test_suite(shared: Path) -> None:
     """Every document that must be accepted is, every one that must be refused is not."""
     wrong = []

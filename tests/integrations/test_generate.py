@@ -91,6 +91,7 @@ def expected_rows(inputs: Any, found: list[Any], most: int, begins: Any = None) 
     return [row + [PAD] * (width - len(row)) for row in rows]
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_writes_what_it_writes_without_generate(
     module: Any, draft: Any, numbers: Constraint, method: str
@@ -236,6 +237,7 @@ def test_prompts_have_constraints_of_their_own_and_several_texts_each(
     assert free[0].tolist()[: plain.shape[1]] == plain[0].tolist()[: free.shape[1]]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", ["t5", "bart"])
 def test_encoder_decoder_models_write_what_they_write_without_generate(
     numbers: Constraint, name: str
@@ -434,6 +436,7 @@ def test_the_tokenizer_is_that_of_the_place_the_model_was_loaded_from() -> None:
         module.generate(**inputs, custom_generate=generate, constraint=strange)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("told", [None, "prompt"])
 @pytest.mark.parametrize("lookup", [False, True])
 def test_assisted_decoding_under_a_processor_writes_what_greedy_writes(

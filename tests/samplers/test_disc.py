@@ -107,6 +107,7 @@ def test_parts_change_no_candidate(kind: str, tries: int, monkeypatch: pytest.Mo
             assert without_calls(records(kind, tries, max_walks)) == whole
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_how_many_draws_decode_together_changes_nothing(
     kind: str, monkeypatch: pytest.MonkeyPatch
@@ -265,6 +266,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("gamma", [1, 3, "auto"])
 @pytest.mark.parametrize("way", WAYS)
 def test_giving_candidates_up_changes_no_sample(
@@ -331,7 +333,7 @@ def even_toy() -> Toy:
     return Toy(vocabulary, lambda prefix: np.array(laws[prefix]), [(0,), (1,), (1, 0)])
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("fixed", [1, 2])
 def test_the_mass_is_unbiased_by_exact_enumeration(fixed: int) -> None:
     toy = even_toy()

@@ -31,6 +31,7 @@ def ways() -> list[Any]:
     return [pytest.param(way, id=way.name, marks=TIERS.get(way.name, heavy)) for way in WAYS]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("way", ways())
 def test_reliable_estimates_cover_the_truth_and_most_are_reliable(way: Way) -> None:
     found = list(judged(way, WORLDS))
@@ -48,7 +49,7 @@ def test_reliable_estimates_cover_the_truth_and_most_are_reliable(way: Way) -> N
         assert Shares.of(common).reliable >= 0.8
 
 
-@pytest.mark.share(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["masked", "disc", "smc", "asap", "exact"])
 @pytest.mark.parametrize("n", [1, 5])
 def test_bounds_of_the_probability_hold_in_random_worlds(name: str, n: int) -> None:

@@ -121,6 +121,7 @@ def outcome(sample: Sample) -> tuple[int, ...] | None:
     return tuple(sample.token_ids) if sample.finish_reason == "complete" else None
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("proposal", PROPOSALS)
 @pytest.mark.parametrize(
     ("name", "steps", "limit"),
@@ -135,6 +136,7 @@ def test_texts_have_the_law_of_the_kernel_to_the_power_of_the_steps(
     assert g_test(map(outcome, samples), law) >= 1e-4
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("proposal", PROPOSALS)
 def test_many_steps_come_to_the_target(proposal: str) -> None:
     toy = toy_b()
@@ -231,6 +233,7 @@ def test_known_prefixes_cost_nothing() -> None:
     assert sum(sample.diagnostics["path_evaluations"] for sample in samples) > 1_000
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("proposal", PROPOSALS)
 def test_nothing_depends_on_the_batch_or_on_chunks(proposal: str) -> None:
     toy = random_toy(8)
@@ -254,6 +257,7 @@ def test_nothing_depends_on_the_batch_or_on_chunks(proposal: str) -> None:
             assert sizes == pytest.approx([sizes[0]] * 3, rel=1e-12)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("proposal", PROPOSALS)
 def test_a_device_draws_what_the_host_draws(proposal: str) -> None:
     world = in_logits(random_toy(8))

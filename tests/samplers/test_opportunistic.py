@@ -92,6 +92,7 @@ def drawn(toy: Toy, n: int, limit: int | None = None, **options: Any) -> list[Sa
     return sampler.draw(toy.model(), toy.constraint, "", n=n, rng=rng, max_new_tokens=limit)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("options", [{}, {"draft": "counts", "gamma": 3}])
 @pytest.mark.parametrize(
     ("name", "limit"),

@@ -126,6 +126,7 @@ def test_enumerated_evidence_weighs_every_member_with_p_times_its_weight(
         assert weighted[row] == pytest.approx(truth, abs=2e-9)
 
 
+@pytest.mark.share(7)
 @pytest.mark.parametrize(("name", "particles", "share", "forbids", "blind"), CASES)
 def test_populations_have_the_enumerated_law(
     name: str, particles: int, share: float, forbids: bool, blind: bool

@@ -66,7 +66,7 @@ def test_one_particle_is_masked_decoding(share: float) -> None:
             assert a.diagnostics[name] == pytest.approx(b.diagnostics[name], abs=1e-12)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(1)
 @pytest.mark.parametrize(
     ("name", "particles", "share", "limit"),
     [

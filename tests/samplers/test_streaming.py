@@ -104,6 +104,7 @@ def streamed(
     return pieces, found
 
 
+@pytest.mark.share(24)
 @pytest.mark.parametrize("kind", CONSTRAINTS)
 @pytest.mark.parametrize(("method", "options"), CASES)
 def test_pieces_joined_are_the_text(method: str, options: dict[str, Any], kind: str) -> None:
@@ -247,6 +248,7 @@ def test_a_batch_that_is_drawn_anew_gives_no_piece_twice() -> None:
         assert "".join(pieces.of[name, 0]) == result[0].text == "aaaaa"
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("made", [{}, {"prefix": "<", "suffix": ">>"}, {"suffix": "!"}])
 def test_forced_parts_of_sets_behind_free_text_are_no_part_of_pieces(
     embedded_model: Any, made: Any

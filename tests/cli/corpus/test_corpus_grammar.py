@@ -25,6 +25,7 @@ def _compile(cdec: Runner, case: Case, *words: object) -> Result:
     return cdec("compile-grammar", "-", "-o", "x.arrow", "--json", *words, stdin=case.data())
 
 
+@pytest.mark.share(12)
 @pytest.mark.parametrize(
     "case",
     [

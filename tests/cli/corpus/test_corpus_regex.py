@@ -25,6 +25,7 @@ def _compile(cdec: Runner, data: bytes) -> Result:
     return cdec("compile-regex", "--file", "-", "-o", "x.arrow", "--json", stdin=data)
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.id) for case in CASES if case.id not in OVERTAKEN]
 )

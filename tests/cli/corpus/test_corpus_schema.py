@@ -24,6 +24,7 @@ def _compile(cdec: Runner, case: Case) -> Result:
     return cdec("compile-schema", "-", "-o", "x.arrow", "--json", stdin=case.data())
 
 
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.id) for case in CASES if case.id not in OVERTAKEN]
 )

@@ -43,6 +43,7 @@ def _members(cdec: Runner) -> list[str]:
     return [constraint.member_text(constraint.arrays.row(row).tolist()).decode() for row in rows]
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     "case",
     [

@@ -19,6 +19,7 @@ artifacts; ``files`` and ``stdin`` what is there; ``with`` the fixtures, of whic
 no model be loaded."""
 
 
+@pytest.mark.share(56)
 @pytest.mark.parametrize("row", ROWS, ids=[row["of"].replace(" ", "-") for row in ROWS])
 def test_command_lines_are_refused(
     cdec: Runner,

@@ -346,7 +346,7 @@ def test_a_limit_of_address_space_never_hangs(tmp_path: Path, megabytes: int) ->
     assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 @pytest.mark.parametrize("megabytes", [586, 1300, 2000])
 def test_too_little_for_a_model_is_refused_before_its_libraries_are_loaded(
     tmp_path: Path, megabytes: int

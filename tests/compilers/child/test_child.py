@@ -321,6 +321,7 @@ for kind in ("grammar", "regex"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
 def test_who_asks_a_child_loads_no_compiler(tmp_path: Path) -> None:
     loaded = set(_printed(ASKING, tmp_path))

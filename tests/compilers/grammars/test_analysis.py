@@ -260,6 +260,7 @@ def test_masks_obey_the_laws(lexer: str, most: int, tmp_path: Path) -> None:
     assert_session_laws(constraint, members, rng)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["json", "jsonl", "sexpr", "arithmetic", "sql", "c"])
 def test_shipped_grammars_are_bounded_and_stay_sound(name: str, tmp_path: Path) -> None:
     vocabulary = byte_vocabulary()
@@ -324,6 +325,7 @@ def test_a_report_keeps_the_bound(tmp_path: Path) -> None:
 EXTRA = ('{"', '"}', "],", "]]", "/*", "1+", "((", '",')
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("lexer", ["contextual", "dynamic"])
 def test_masks_do_not_depend_on_what_was_computed_ahead(lexer: str, tmp_path: Path) -> None:
     vocabulary, compared = every_short_text("abc", 3), 0

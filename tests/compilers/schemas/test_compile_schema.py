@@ -219,7 +219,7 @@ CASES: list[tuple[Any, int, list[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", CASES, ids=[json.dumps(case[0])[:60] for case in CASES])
 def test_alternatives_stay_few_and_are_exactly_the_valid_values(
     case: tuple[Any, int, list[Any], list[Any]],

@@ -312,6 +312,7 @@ def _differ(seed: int, number: int) -> None:
         _agrees(_object(rng), objects, rng)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_demands_and_counts_are_those_of_the_jsonschema_package(seed: int) -> None:
     _differ(seed, 8)

@@ -57,6 +57,7 @@ def test_alternatives_that_once_multiplied_out_stay_few(cases: dict[str, Case], 
     assert found.status in ("right", "excused"), found
 
 
+@pytest.mark.slow
 def test_branches_that_differ_in_optional_keys_are_compiled() -> None:
     found = {case.name: outcome_of(case, byte_vocabulary()) for case in found_wrong()}
     assert found["Github_hard---o36016"].status == "right"
@@ -116,6 +117,7 @@ def some(cases: Iterator[Case], every: int) -> list[Case]:
     return [case for case in kept if heavy_or(0, 1) or case.name not in SLOW]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize(("of", "right"), [("official", 0.85), ("benchmark", 0.95)])
 def test_what_compiles_is_right(of: str, right: float) -> None:
     vocabulary = byte_vocabulary()

@@ -110,7 +110,7 @@ def entities(count: int, *, ids: bool) -> list[EntityBatch]:
     return batches
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "options",
     [{}, {"normalize": "nfc"}, {"leading_space": "both"}, {"prefix": "<", "suffix": ">"}],

@@ -164,7 +164,7 @@ def test_groups_hold_no_end_id_and_no_padding(artifacts: Mapping[str, bytes], ki
 
 
 @pytest.mark.parametrize("kind", ["set", *KINDS_OF, "schema", *CORPORA_OF])
-@pytest.mark.share(3)
+@pytest.mark.share(1)
 def test_lengths_are_compared_even_where_a_file_is_called_verified(
     artifacts: Mapping[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

@@ -41,6 +41,7 @@ def pattern_of(texts: tuple[str, ...]) -> str:
     return "|".join(texts)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_of_few_texts_the_rows_of_the_tokenizer_are_left_without_dead_ends(name: str) -> None:
     vocabulary = tokenizer_named(name)
@@ -73,7 +74,7 @@ def words_of(vocabulary: Vocabulary) -> Constraint:
         (words_of, ("the name  a", "their\n\n12", "a \n", "aaaa")),
     ],
 )
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 def test_large_languages_keep_the_laws_but_may_get_stuck(
     name: str, make: Callable[[Vocabulary], Constraint], texts: tuple[str, ...]
 ) -> None:

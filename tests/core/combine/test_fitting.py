@@ -108,6 +108,7 @@ def spellings(text: bytes) -> list[Row]:
     return [(t, *rest) for t in firsts for rest in spellings(text[len(BYTES[t]) :])]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_fitted_language_is_its_spellings_of_at_most_so_many_tokens(seed: int) -> None:
     rng = np.random.default_rng(seed)

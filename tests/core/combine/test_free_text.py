@@ -341,7 +341,7 @@ def _check_law(constraint: BegunConstraint, expected: dict[tuple[int, ...], floa
         assert abs(share - drawn) < 5 * math.sqrt(drawn * (1 - drawn) / len(masked)) + 1e-9
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("prefill", ["a", "ab", "abca", "c"])
 @pytest.mark.parametrize("into_prompt", [True, False])
 def test_the_law_is_that_of_texts_that_begin_so(prefill: str, into_prompt: bool) -> None:

@@ -150,6 +150,7 @@ def met(vocabulary: Vocabulary) -> Constraint:
     return ConjunctionConstraint(*sides)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("make", [spelled, met])
 @pytest.mark.parametrize("masks", [1, 7, 1 << 20])
 def test_sessions_are_the_same_whatever_they_keep(

@@ -109,6 +109,7 @@ LEXERS = ("contextual", "basic", "dynamic")
 ASKED = [(n, lexer) for n in CASES for lexer in LEXERS if (n, lexer) != ("ignored", "dynamic")]
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("name", "lexer"), ASKED)
 def test_terminals_are_those_of_so_many_tokens(name: str, lexer: Lexer) -> None:
     source, attribute, holds, most = CASES[name]

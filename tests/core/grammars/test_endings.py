@@ -55,7 +55,7 @@ GRAMMARS = {
 
 @pytest.mark.parametrize("lexer", ["contextual", "dynamic"])
 @pytest.mark.parametrize("name", GRAMMARS)
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 def test_texts_that_nest_end_in_time(name: str, lexer: str) -> None:
     constraint = grammar_constraint(GRAMMARS[name], VOCABULARY, lexer=lexer)
     rng = np.random.default_rng(0)

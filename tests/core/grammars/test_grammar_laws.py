@@ -29,7 +29,7 @@ NEEDED = pytest.mark.skipif(
 )
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(1)
 @NEEDED
 @pytest.mark.parametrize("name", NAMES)
 def test_every_token_obeys_the_laws_along_documents(
@@ -45,6 +45,7 @@ def test_every_token_obeys_the_laws_along_documents(
 
 
 @NEEDED
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_masks_equal_bytewise_stepping_at_every_position(
     name: str, vocabulary: Vocabulary, tmp_path: Path
@@ -169,6 +170,7 @@ def share(session: Any, rows: list[dict[str, Any]], expect: str) -> float:
     return sum(alike) / len(alike)
 
 
+@pytest.mark.slow
 @NEEDS_DOCUMENTS
 def test_c_subset_reads_what_it_covers(tmp_path: Path) -> None:
     """The subset has no preprocessor; programs that use one are outside of it."""

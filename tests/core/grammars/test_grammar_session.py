@@ -416,7 +416,7 @@ def walked(session: Any, rng: np.random.Generator, steps: int) -> np.ndarray:
     return np.concatenate(states)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 @pytest.mark.parametrize("lexer", ["contextual", "basic", "dynamic"])
 def test_masks_are_steps_in_random_grammars(lexer: str) -> None:
     vocabulary, compared = every_short_text("abc", 4), 0

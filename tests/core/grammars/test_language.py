@@ -187,7 +187,7 @@ def test_an_ignored_terminal_of_a_rule_is_read_and_dropped(name: str, tmp_path: 
     assert verdicts == {True, False}
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_random_grammars_accept_every_segmentation(part: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([part, 9])
@@ -239,7 +239,7 @@ def random_look_around(draw: random.Random) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_random_look_around_accepts_what_lark_accepts(part: int, tmp_path: Path) -> None:
     draw, compared = random.Random(part), 0
@@ -400,7 +400,7 @@ LAZY = {
 
 
 @pytest.mark.parametrize("name", LAZY)
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 def test_the_language_is_that_of_dynamic_complete(name: str, tmp_path: Path) -> None:
     source, letters, longest, more = LAZY[name]
     constraint = compiled(source, tmp_path, lexer="dynamic")

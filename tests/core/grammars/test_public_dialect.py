@@ -112,6 +112,7 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
 }
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", CASES)
 def test_texts_inside_and_outside_are_larks(name: str, tmp_path: Path) -> None:
     source, inside, outside = CASES[name]

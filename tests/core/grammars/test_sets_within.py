@@ -97,6 +97,7 @@ BODIES = (
 )
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("seed", range(16))
 def test_masks_of_random_grammars_are_those_of_alternatives(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -133,7 +133,7 @@ class Walks:
         assert self.model.tree.live == 0
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", ["llama", "mistral", "gpt2", "bloom"])
 def test_batches_that_change_equal_plain_forward_passes(name: str, seed: int) -> None:
@@ -149,7 +149,7 @@ def test_batches_that_change_equal_plain_forward_passes_in_little_memory(
     Walks(causal(**SMALL, max_batch_rows=rows), seed).run(24)
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_states_of_a_recurrent_model_equal_plain_forward_passes(seed: int) -> None:
     module = tiny_module("rwkv")
@@ -174,7 +174,7 @@ def test_a_step_of_a_recurrent_model_reads_one_token_or_two() -> None:
         rows = model.advance(rows, [3, 3, 3])
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("name", "sizes"), [("llama", {}), ("gpt2", {}), ("bloom", {}), ("llama", SMALL)]
@@ -209,7 +209,7 @@ def prompts_with_heads(rng: np.random.Generator) -> list[list[int]]:
     return [*(first + t for t in tails), *(second + t for t in tails), first, tails[0], second[:25]]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["llama", "mistral", "bloom", "gpt2"])
 def test_prompts_that_begin_alike_equal_plain_forward_passes(name: str, seed: int) -> None:

@@ -119,6 +119,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_template_is_an_error_and_never_hangs(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -123,6 +123,7 @@ CASES: dict[str, Any] = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", ["string", "length", "enum", "property", "items", "both"])
 @pytest.mark.parametrize("vocabulary", [VOCABULARY, NOT_CLOSED], ids=["closed", "not closed"])
 def test_strings_are_those_of_so_many_tokens(name: str, vocabulary: Vocabulary) -> None:
@@ -148,6 +149,7 @@ def test_strings_are_those_of_so_many_tokens(name: str, vocabulary: Vocabulary) 
     assert whole.facts.budgets is None
 
 
+@pytest.mark.slow
 def test_of_alternatives_each_has_its_own_number() -> None:
     def holds(name: str, row: Row) -> bool:
         text, counts = VOCABULARY.decode(row), tokens_of_strings(row, VOCABULARY)

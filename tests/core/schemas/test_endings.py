@@ -134,7 +134,7 @@ def test_from_every_state_a_way_to_the_end_is_known(name: str, whitespace: str) 
 
 
 @pytest.mark.parametrize("name", ["person", "tree", "distinct values", "contains two", "long"])
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 def test_every_text_of_a_schema_ends_in_time(name: str) -> None:
     constraint, rng = constraint_of(name), np.random.default_rng(5)
     with pytest.raises(FitError) as found:

@@ -116,7 +116,7 @@ def within(document: str, said: Any) -> dict[str, Constraint]:
     ],
     ids=lambda given: str(given)[:12],
 )
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 def test_hostile_documents_cost_little(kind: str, document: str, said: Any, text: str) -> None:
     began = time.process_time()
     constraint = within(document, said)[kind]

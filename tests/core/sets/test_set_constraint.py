@@ -45,6 +45,7 @@ def test_random_sets_obey_the_laws(rows: list[Row], shape: tuple[int, int], seed
         assert_allowed_is(session, plain.prefixes(), plain.allowed, vocabulary.width)
 
 
+@pytest.mark.slow
 @given(ROWS.filter(lambda rows: () not in rows), SHAPES, st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
 def test_random_sets_with_a_suffix_obey_the_laws(

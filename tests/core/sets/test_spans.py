@@ -55,6 +55,7 @@ def assert_pieces_are(
     ]
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("text", DOCUMENTS)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_members_are_the_pieces_that_are_meant(text: str, options: SpanOptions) -> None:
@@ -76,6 +77,7 @@ def member(session: Session, rng: np.random.Generator) -> tuple[int, ...]:
     return tuple(row)
 
 
+@pytest.mark.share(12)
 @pytest.mark.parametrize("text", DOCUMENTS)
 @pytest.mark.parametrize("options", [*OPTIONS, SpanOptions("sentences")], ids=str)
 def test_sessions_keep_all_laws(text: str, options: SpanOptions) -> None:

@@ -154,6 +154,7 @@ def assert_mapped_texts_are_told(name: str, seed: int, n: int) -> None:
     assert kept > n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHARSMAPS)
 def test_texts_that_the_normaliser_changes_are_not_written_and_others_are(name: str) -> None:
     assert_mapped_texts_are_told(name, 1, 700)
@@ -186,6 +187,7 @@ def test_masks_behind_characters_that_may_be_mapped_are_the_tokens_that_may_foll
         assert all(bits[token] == speller.may_end(state) for token in ends)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", UNIGRAMS)
 def test_whatever_may_follow_has_an_end(name: str) -> None:
     vocabulary = tokenizer_named(name)

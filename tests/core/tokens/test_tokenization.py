@@ -94,7 +94,7 @@ def assert_same_ids(
         assert vocabulary.special_token_ids.isdisjoint(ids), repr(text)
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file", ["tokenizer.model.v1", "mistral_instruct_tokenizer_240323.model.v3"]
 )
@@ -127,7 +127,7 @@ CL100K = (
 )
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "pattern"), [("r50k_base", GPT2), ("p50k_base", GPT2), ("cl100k_base", CL100K)]
 )
@@ -177,6 +177,7 @@ def test_a_hugging_face_tokenizer_encodes_as_itself_after_a_space(
     assert_same_ids(_vocabulary(path), led, encode)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(max_size=40), max_size=8))
 def test_decoding_gives_the_text_back(shared: Path, drawn: list[str]) -> None:
@@ -192,6 +193,7 @@ def test_decoding_gives_the_text_back(shared: Path, drawn: list[str]) -> None:
         assert rows == encoded
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "path",
     [

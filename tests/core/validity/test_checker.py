@@ -271,6 +271,7 @@ def test_a_fork_asks_a_process_of_its_own(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr, b"forked" in done.stdout) == (0, b"", True)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_do_not_matter(closed: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"

@@ -241,6 +241,7 @@ def test_csv_column_must_exist_once() -> None:
     assert entities(io.BytesIO(b"text\n"), format="csv")[0] == []
 
 
+@pytest.mark.slow
 def test_csv_rows_and_cells_have_a_limit(tmp_path: Path) -> None:
     limits = InputLimits(max_line_bytes=10)
     with pytest.raises(LineTooLongError) as caught:
@@ -312,6 +313,7 @@ def arrow_of(folder: Path, table: pa.Table, *, stream: bool, packed: str | None 
     return path
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("packed", [None, "zstd"])
 def test_arrow_is_read_by_column(tmp_path: Path, stream: bool, packed: str | None) -> None:

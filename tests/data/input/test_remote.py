@@ -52,6 +52,7 @@ def bucket() -> Iterator[str]:
     files.rm("/bucket", recursive=True)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["p.parquet", "p.jsonl", "p.jsonl.gz", "p.csv"])
 def test_prompts_and_entities_come_from_urls(bucket: str, name: str) -> None:
     url = f"{bucket}/{name}"

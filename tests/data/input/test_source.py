@@ -109,6 +109,7 @@ def test_decompression_bomb_is_refused_early(kind: str) -> None:
     assert stats.bytes_read <= 1 << 20
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_bomb_of_one_member_is_refused_before_much_of_it_is_handed_on(kind: str) -> None:
     handed_on = 0

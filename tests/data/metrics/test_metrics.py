@@ -304,6 +304,7 @@ def test_an_exact_test_is_that_of_scipy() -> None:
     assert ours == pytest.approx(theirs)
 
 
+@pytest.mark.slow
 def test_a_drawn_test_is_near_the_exact_one() -> None:
     ours, exact = p_values(16, 0.5, 20_000)
     slack = 4 * math.sqrt(exact * (1 - exact) / 20_000)

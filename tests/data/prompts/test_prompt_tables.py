@@ -248,6 +248,7 @@ def test_errors_of_a_whole_table_name_the_column(tmp_path: Path) -> None:
         records(tmp_path / "a.csv")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "arrows", "dataset", "csv"])
 def test_duplicate_ids_of_a_table_are_found_before_the_first_record(
     tmp_path: Path, kind: str
@@ -338,6 +339,7 @@ def test_an_arrow_file_cut_at_any_byte_never_gives_what_it_does_not_hold(
         assert found == expected[: len(found)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", ["arrow", "arrows", "lz4.arrow", "parquet"])
 def test_a_damaged_table_is_an_error_and_nothing_worse(tmp_path: Path, kind: str) -> None:
     import numpy as np

@@ -18,6 +18,7 @@ def _tier(name: str) -> object:
     return name if name in CHEAP else pytest.param(name, marks=pytest.mark.slow)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", [_tier(name) for name in WITHOUT_DATA])
 def test_a_finding_holds(name: str) -> None:
     found = FINDINGS[name].compute(Laboratory())
@@ -32,6 +33,7 @@ def test_a_finding_holds(name: str) -> None:
             assert len(line.low) in (0, len(line.x))
 
 
+@pytest.mark.slow
 def test_every_finding_can_fail() -> None:
     for name in CHEAP:
         checks = FINDINGS[name].compute(Laboratory()).checks

@@ -63,6 +63,7 @@ def without_place(record: dict[str, Any], name: str) -> dict[str, Any]:
     return {"id": record["id"], "code": code, "message": message.replace(name, "records")}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("method", "options", "words"),
     [

@@ -23,6 +23,7 @@ def model() -> Any:
     return load_model()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "source",
     [

@@ -83,7 +83,7 @@ def drawn(
 
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.share(5)
+@pytest.mark.share(2)
 def test_required_calls_are_drawn_as_the_style_writes_them(
     style: str, parallel: bool, models: dict[str, Any]
 ) -> None:
@@ -230,6 +230,7 @@ def test_calls_of_harmony_come_behind_the_thinking(models: dict[str, Any]) -> No
         assert held.content(sample) == ""
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("text", "content"),
     [

@@ -301,6 +301,7 @@ def own_mask(constraint: Constraint, tokens: list[int], width: int, end: int) ->
     return allowed
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("more", [0, 45])
 def test_masks_of_mixed_batches_are_the_sessions_own_until_every_text_has_ended(
     rows: BatchMatcher, constraints: list[Constraint], vocabulary: Vocabulary, more: int

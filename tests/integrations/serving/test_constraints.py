@@ -251,6 +251,7 @@ def test_what_is_there_is_given_while_another_request_compiles(
     served.close()
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("value", [{"regex": "[d-f]{4}"}, {"grammar": 'start: "q"+'}])
 def test_a_system_that_gives_nothing_is_an_error_with_a_code_and_the_request_may_come_again(
     folder: Path,

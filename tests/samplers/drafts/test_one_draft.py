@@ -262,6 +262,7 @@ def test_beams_are_members_without_repetition(objects: Any) -> None:
     assert all(sample.valid for sample in whole)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("make", [GreedySampler, MaskedSampler])
 @pytest.mark.parametrize("seed", range(4))
 def test_guesses_change_no_text(objects: Any, make: Any, seed: int) -> None:

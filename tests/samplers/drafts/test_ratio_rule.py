@@ -36,6 +36,7 @@ def draw(pair: Pair, gamma: int | str, n: int) -> list[Sample]:
     return sampler.draw(pair.toy.model(), pair.constraint, "", n=n, rng=rng, **limit)
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("gamma", [1, 2, 4, "auto"])
 @pytest.mark.parametrize("name", PAIRS)
 def test_texts_have_the_enumerated_law(name: str, gamma: int | str) -> None:

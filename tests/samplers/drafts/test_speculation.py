@@ -55,6 +55,7 @@ def counting(toy: Toy) -> Counting:
     return Counting(toy.probabilities, toy.vocabulary)
 
 
+@pytest.mark.share(11)
 @pytest.mark.parametrize("make", [GreedySampler, MaskedSampler])
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("fold", [1, 3])

@@ -126,6 +126,7 @@ def law_of_width(pair: Pair, width: int) -> Any:
     return propose
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["set", "free"])
 @pytest.mark.parametrize("width", [WIDTH - 1, WIDTH + 3])
 def test_scores_of_another_width_change_no_law(name: str, width: int) -> None:

@@ -113,6 +113,7 @@ def test_guesses_without_a_law_draw_what_masked_draws(name: str, kind: str) -> N
     assert proposed or (kind == "counts" and not pair.is_masked)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("kind", ["greedy model", "prompt-lookup"])
 def test_long_texts_use_their_numbers_as_masked_does(kind: str) -> None:
     """Numbers come in blocks of 64 steps, and a draft reaches into the next one and back."""
@@ -134,6 +135,7 @@ def test_long_texts_use_their_numbers_as_masked_does(kind: str) -> None:
     assert 0 < np.mean(ours.fields["acceptance_rate"]) < 1
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", ["model", "greedy model", "counts", "prompt-lookup"])
 def test_greedy_with_a_draft_is_greedy(kind: str) -> None:
     compared = 0

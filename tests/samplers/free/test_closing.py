@@ -46,7 +46,7 @@ def law_of(end: bytes, law: Law) -> dict[object, float]:
 
 @pytest.mark.parametrize("end", ["<e>", "<", "<<e>"])
 @pytest.mark.parametrize(("method", "law"), [("masked", masked), ("exact", target)])
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 def test_texts_with_an_optional_part_that_is_closed(method: str, law: Law, end: str) -> None:
     options = {"fallback": "none"} if method == "exact" else {}
     free = FreeText(after=("<s>",), closing=end, optional=True)

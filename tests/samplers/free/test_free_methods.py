@@ -112,7 +112,7 @@ def lookahead(
         ("cdsl", {"verify": "speculative", "depth": 2, "branch": 3}, cdsl),
     ],
 )
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 def test_draws_by_a_draft_have_the_law_of_both_stages(
     world: World, method: str, options: dict[str, Any], law: Any
 ) -> None:

@@ -128,7 +128,7 @@ def test_the_length_counts_free_text_and_what_follows() -> None:
     assert draw(world, FreeText(after=("|",)), max_new_tokens=6)[0].text == "xxxx"
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("budget", [0, 1, 2])
 @pytest.mark.parametrize("world", [WORLD, SET_WORLD], ids=["bytes", "tokens"])
 def test_a_budget_forces_the_model_into_the_marker(world: World, budget: int) -> None:

@@ -114,6 +114,7 @@ BETWEEN = World((b"a", b"b", S, E, b"ab", b"f"), (b"a", b"b", b"ab"), end=0.2)
 TAGS = [("<s>", "<e>"), ("<s>f", "<e>"), ("f", "f<e>")]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("tags", TAGS, ids="|".join)
 def test_tagged_regions_have_the_law_of_their_parts_in_turn(tags: tuple[str, str]) -> None:
     limit = 4

@@ -63,7 +63,7 @@ def law_of(end: bytes, budget: int | None, law: Law) -> dict[object, float]:
     return found
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("budget", [None, 0, 1])
 @pytest.mark.parametrize("end", ["<s>", "a", "b<s>"])
 @pytest.mark.parametrize(

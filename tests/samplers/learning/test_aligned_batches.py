@@ -138,6 +138,7 @@ class HashModel(TreeModel):
         return torch.tensor(np.array(rows))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("name", "options"), KINDS)
 def test_tensors_and_the_host_draw_the_same(name: str, options: dict[str, Any]) -> None:
     toy, requests = mixed_requests()

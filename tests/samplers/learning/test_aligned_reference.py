@@ -67,6 +67,7 @@ def test_every_number_of_the_toys_trees_is_the_references(
     replay(Rules(MAKE[name]()), rounds=80 // size, size=size, aborting=aborting)
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize("limit", [None, 1, 2, 3])
 @pytest.mark.parametrize("seed", range(12))
 def test_every_number_of_random_trees_is_the_references(seed: int, limit: int | None) -> None:

@@ -66,7 +66,7 @@ def rows_of(samples: list[Sample]) -> list[tuple[int, ...]]:
     return [tuple(sample.token_ids) for sample in samples]
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKE)
 def test_divergence_of_the_next_candidate_falls_along_the_designs_curve(name: str) -> None:
     toy, count = MAKE[name](), 150
@@ -339,7 +339,7 @@ def test_a_budget_that_cannot_do_is_told_once_after_the_first_calls() -> None:
     assert "has 200 (`max_draws`)" in notice.message
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(1)
 @pytest.mark.parametrize(("length", "allowed"), [(9, 0.05), (12, 0.05), (9, 0.2), (12, 0.2)])
 @pytest.mark.parametrize("n", [1, 8])
 def test_the_guess_takes_what_is_still_learnt_into_account(

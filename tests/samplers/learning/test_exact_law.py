@@ -118,7 +118,7 @@ def test_draws_follow_q_independently_at_the_designs_cost(
     check_calls(toy, calls, round_size, abort, DESIGN[name, abort])
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 @pytest.mark.parametrize("abort", [False, True])
 @pytest.mark.parametrize("round_size", [1, 16])
 @pytest.mark.parametrize("name", MAKE)
@@ -358,7 +358,7 @@ def test_a_set_without_mass_ends_at_once_as_dead_ends(name: str, how: dict[str, 
         assert sum(sample.diagnostics["draws"] for sample in samples) <= 64
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("abort", [False, True])
 @pytest.mark.parametrize("limit", [1, 2])
 def test_a_length_limit_restricts_the_set_and_its_share_is_reported(

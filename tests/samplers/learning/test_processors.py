@@ -65,6 +65,7 @@ def assert_holds(ours: list[list[dict[str, Any]]], theirs: list[list[dict[str, A
             assert other["probability_lower"] <= each["probability"] <= other["probability_upper"]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("method", METHOD_OPTIONS)
 def test_bounds_hold_in_other_batches(model: Any, method: str) -> None:
     runs = [certified(model, method, size) for size in (1, 2, 5)]

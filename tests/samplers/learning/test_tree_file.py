@@ -60,7 +60,7 @@ def bracket(sample: Any) -> tuple[float | None, float | None]:
     return found["log_mass_lower"], found["log_mass_upper"]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("ends_itself", [False, True])
 @pytest.mark.parametrize("candidates", [1, 3, 30])
 def test_a_tree_comes_back_with_the_same_bounds_to_the_last_bit(
@@ -377,6 +377,7 @@ def test_columns_grow_with_the_contexts() -> None:
 # --- Tree files that are damaged or forged are errors, never crashes.
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_is_an_error(tmp_path: Path) -> None:
     toy = toy_b()
     path = tmp_path / "tree.arrow"

@@ -318,7 +318,7 @@ def accounts(samples: list[Sample]) -> list[list[object]]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 def test_accounts_do_not_depend_on_which_draws_decode_together(method: str) -> None:
     for seed in range(12):
         constrained = seed % 2 == 1
@@ -329,7 +329,7 @@ def test_accounts_do_not_depend_on_which_draws_decode_together(method: str) -> N
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 def test_accounts_do_not_depend_on_which_draws_decode_first(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

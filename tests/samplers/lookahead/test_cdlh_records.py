@@ -217,6 +217,7 @@ def agrees(sample: Sample, text: Text) -> None:
     assert sample.diagnostics.get("draft_calls", 0) == len(text.drafted)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("method", ["cdlh", "cdlh-approx"])
 def test_every_token_is_the_one_of_the_reference(method: str) -> None:
     lengths = set()

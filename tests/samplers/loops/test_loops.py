@@ -197,7 +197,7 @@ def test_all_methods_but_the_search_of_the_best_texts_can_stop() -> None:
         SAMPLERS["topn"](stop_loops=True)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", [name for name in STOPPING if METHODS[name].masks])
 def test_a_text_that_loops_is_ended_where_it_does(name: str) -> None:
     ends: Counter[str] = Counter()

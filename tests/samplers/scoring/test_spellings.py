@@ -90,6 +90,7 @@ def test_the_sum_over_all_spellings_is_the_enumerated_one(text: str, end: bool) 
         assert found["spellings"] == len(rows)
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("most", [1, 2, 5, 20])
 @pytest.mark.parametrize("text", TEXTS)
 def test_whatever_is_left_out_lies_between_the_bounds(text: str, most: int) -> None:

@@ -41,6 +41,7 @@ from tests.samplers.smc_laws import dead_end_toy
 TOYS = st.builds(random_toy, st.integers(0, 10**6), ends_itself=st.booleans())
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("toy", [toy_a(), toy_b()], ids="AB")
 @pytest.mark.parametrize("round", [1, 4, 16])
 def test_toys_give_their_members_in_order_with_bounds_that_hold(toy: Toy, round: int) -> None:
@@ -62,6 +63,7 @@ def test_prefixes_with_many_children_are_widened(seed: int, n: int) -> None:
     assert_best(wide_toy(seed), n, round=1, max_walks=1)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("toy", [toy_a(), toy_b(), wide_toy(1)], ids=["A", "B", "wide"])
 def test_the_bracket_closes_as_more_members_are_asked_for(toy: Toy) -> None:
     truth = math.log(mass(toy))

@@ -40,6 +40,7 @@ def letters(prefix: Row) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(toy=TOYS, n=st.integers(1, 6), round=st.sampled_from([1, 3, 16]))
 def test_a_larger_budget_never_gives_a_worse_list(toy: Toy, n: int, round: int) -> None:

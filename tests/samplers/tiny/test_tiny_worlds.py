@@ -71,7 +71,7 @@ def test_exact_draws_the_target(how: str, device: str) -> None:
         assert g_test(rows_of(samples), world.target) >= 1e-5, name
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
 def test_asap_tends_to_the_target_with_right_weights(device: str) -> None:
     for name, world in everywhere():
@@ -161,6 +161,7 @@ def test_probabilities_and_bounds_are_right(method: str, device: str) -> None:
                 assert fields["probability_upper"] >= q * (1 - 1e-9), name
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("method", ["topn", "beam"])
 def test_a_search_finds_every_member_in_order(method: str) -> None:
     for name, world in worlds():
@@ -222,6 +223,7 @@ def test_classes_have_their_probabilities() -> None:
             assert label.probability == pytest.approx(world.target[row], abs=SOME), name
 
 
+@pytest.mark.slow
 def test_a_saved_tree_goes_on_where_it_was(tmp_path: Path) -> None:
     for number, (name, world) in enumerate(worlds()[1::4]):
         file = TreeFile(tmp_path / f"{number}.tree")
@@ -286,6 +288,7 @@ def share_beyond(world: TinyWorld, limit: int) -> float:
     return math.exp(world.log_truncated(limit) - world.log_mass)
 
 
+@pytest.mark.share(7)
 @pytest.mark.parametrize("method", LENGTH_METHODS)
 @pytest.mark.parametrize("gap", [0.5, 5.0, 2000.0])
 def test_the_share_beyond_the_limit_is_bounded_from_above(method: str, gap: float) -> None:

@@ -94,6 +94,7 @@ def reference(step: Step, node: int) -> np.ndarray:
     return kept
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sampled_events_invert_the_cumulative_mass(device: str, dtype: torch.dtype) -> None:

@@ -155,18 +155,19 @@ def assert_records_are_true(model: LanguageModel, plain: Plain, folder: Path) ->
                     assert sample.log_weight == sample.log_candidate_weight
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", ["llama", "gpt2", "mamba", "bart", "t5"])
 def test_records_are_true_on_tiny_models(name: str, tmp_path: Path) -> None:
     assert_records_are_true(*tiny(name), tmp_path)
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["target", "draft"])
 def test_records_are_true_on_the_embedded_models(name: str, tmp_path: Path) -> None:
     assert_records_are_true(*loaded(embedded_model_path(name)), tmp_path)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("folder", ["model_stories260k", "model_rwkv_tiny"])
 def test_records_are_true_on_shared_models(folder: str, shared: Path, tmp_path: Path) -> None:
     path = shared / "data" / folder / "hf"

@@ -21,7 +21,7 @@ def parser_of(load: dict[str, Any]) -> Lark:
     return Lark(load["lark"], parser=parser, lexer=load["lexer"], postlex=postlex)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_lark_reads_every_document_and_no_damaged_one(name: str) -> None:
     load = fresh_workloads()[name]

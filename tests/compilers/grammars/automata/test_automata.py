@@ -308,7 +308,7 @@ def _peak_of_refusal(make: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.share(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", NESTED)
 def test_refusing_nested_counts_takes_little_memory(pattern: str) -> None:
     assert _peak_of_refusal(lambda: regex_constraint(pattern, BYTES)) < _MOST

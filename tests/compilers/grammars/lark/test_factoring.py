@@ -127,6 +127,7 @@ def test_lark_s_parser_takes_the_same_texts(name: str, monkeypatch: pytest.Monke
         assert verdict == ends, spelled
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("everything")
 def test_random_grammars_conflict_and_compete_as_written_out(
     monkeypatch: pytest.MonkeyPatch,

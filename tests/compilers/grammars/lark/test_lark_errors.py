@@ -178,6 +178,7 @@ def test_a_string_with_a_lone_surrogate_is_no_utf8() -> None:
 _PIECES = [*'()[]{}|~*+?!.:,"/\\\n %->#x0', "..", "->", "%import ", "start", "A", '"a"', "~2"]
 
 
+@pytest.mark.slow
 def test_mutilated_grammars_are_read_or_refused_with_a_way_out() -> None:
     generator = random.Random(0)
     sources = list(GRAMMARS.values())

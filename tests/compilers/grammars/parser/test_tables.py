@@ -157,6 +157,7 @@ def test_tables_are_lark_s_on_the_workloads(shared: Path, monkeypatch: pytest.Mo
         assert_as_lark(getattr(workloads, name))
 
 
+@pytest.mark.share(13)
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 def test_tables_are_lark_s_on_published_grammars(path: Path) -> None:
     text = path.read_text()

@@ -265,7 +265,7 @@ def compared(rng: np.random.Generator, make: Callable[[Vocabulary], Any]) -> tup
     return 1, constraint.facts.is_sound
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("lexer", ["contextual", "basic", "dynamic"])
 def test_random_grammars_never_get_stuck_where_that_is_proved(lexer: Any) -> None:
     rng, counts = np.random.default_rng([13, len(lexer)]), np.zeros(2, int)

@@ -259,6 +259,7 @@ def ordinary(vocabulary: Vocabulary) -> list[int]:
     return [i for i, token in enumerate(vocabulary.token_bytes) if token]
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("lexing", [True, False])
 @pytest.mark.parametrize("seed", range(12))
 def test_every_token_has_the_branches_of_the_definition(seed: int, lexing: bool) -> None:
@@ -364,6 +365,7 @@ def contents(trees: Trees) -> list[Any]:
     return [trees.of(state) for state in range(len(trees.scanner.delta))]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("lexing", [True, False])
 @pytest.mark.parametrize(
     "options",

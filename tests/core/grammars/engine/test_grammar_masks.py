@@ -140,6 +140,7 @@ def random_grammar(rng):
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lexer", ["contextual", "dynamic"])
 def test_random_grammars_agree_with_stepping_every_token(lexer):
     vocabulary = byte_vocabulary(("ab", "aa", "bb", "abc", "bab", "aaaa", "cab"))
@@ -186,6 +187,7 @@ def assert_pauses_change_nothing(
     assert_states_agree(paused, np.append(states, [DONE]), constraint.vocabulary)
 
 
+@pytest.mark.share(18)
 @pytest.mark.parametrize("pause_after", [0, 3, 40])
 @pytest.mark.parametrize(("lexer", "name"), _CASES)
 def test_pauses_change_nothing(lexer: str, name: str, pause_after: int) -> None:
@@ -248,6 +250,7 @@ def test_the_limit_on_a_mask_is_an_error_and_the_session_goes_on() -> None:
     np.testing.assert_array_equal(state_masks(tight, again, width), wide)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("question", ["advance", "check", "advance_bytes", "allowed"])
 def test_the_limit_holds_for_whatever_is_asked(question: str) -> None:
     session = session_with(chained(100), a_mask=400, pause_after=100)

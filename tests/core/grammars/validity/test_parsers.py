@@ -227,6 +227,7 @@ rules = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(terminals, min_size=3, max_size=3),
