@@ -151,7 +151,7 @@ def document_fields(places: ConstraintSpecification) -> frozenset[str]:
     from cdec.core.artifacts.read import peek_metadata
 
     found = set(places.document_fields)
-    for place in places.named.values():
+    for place in [*places.named.values(), *places.others.values()]:
         try:
             if isinstance(place, Path):
                 found |= fields_of_spans(peek_metadata(place))

@@ -446,8 +446,18 @@ class ConjunctionConstraint(Constraint, Listed):
         return own if verdict else verdict
 
     def annotations(self, text: bytes) -> Mapping[str, object]:
-        """Return the fields that samples of this text carry, of the side that shows them."""
-        return self._shown.annotations(text)
+        """Return the fields that samples of this text carry, of the side that shows them.
+
+        ``members`` are those of both sides: those of the other side stand in the whole text.
+        """
+        own = self._shown.annotations(text)
+        whole = next(iter(self._shown.whole_texts(text)), text)
+        beside = self._other.annotations(whole).get("members")
+        if not isinstance(beside, list):
+            return own
+        shown = own.get("members", [])
+        assert isinstance(shown, list)
+        return {**own, "members": shown + [member for member in beside if member not in shown]}
 
 
 def _require_beginning(product: ConjunctionConstraint) -> None:

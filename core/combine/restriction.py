@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from cdec.core.errors import Notice, UsageError
 from cdec.core.progress import FirstOfEach
@@ -27,19 +27,22 @@ class Restriction:
     Args:
         others: Constraints that texts must satisfy as well, by the words that notices call them.
         denied: Texts never to emit, as ``member_text`` gives them.
+
+    Attributes:
+        others: As given.
     """
 
     def __init__(
         self, others: Mapping[str, Constraint] | None = None, denied: Sequence[str] = ()
     ) -> None:
-        self._others = dict(others or {})
+        self.others = dict(others or {})
         self._denied = list(dict.fromkeys(text.encode() for text in denied))
         self._trie: DeniedTexts | None = None
         self._notices = FirstOfEach("constraints")
 
     def __bool__(self) -> bool:
         """Say whether anything is asked."""
-        return bool(self._others or self._denied)
+        return bool(self.others or self._denied)
 
     def of(self, constraint: Constraint | None, name: str) -> Constraint:
         """Return what is left of a constraint.
@@ -55,20 +58,14 @@ class Restriction:
             EmptySetError: Nothing is left.
             UsageError: Denied texts, and no constraint to leave them out of.
         """
-        from cdec.core.combine.conjunction import ConjunctionConstraint, conjoin
         from cdec.core.combine.denial import DeniedTexts, deny
 
-        chosen = constraint
-        for other in self._others.values():
-            chosen = other if chosen is None else conjoin(chosen, other)
+        chosen = self.conjoined(constraint, self.others, name)
         if chosen is None:
             raise UsageError(
                 f"`deny` leaves texts of a constraint out, and {name} has none",
                 hint="leave `deny` out, or give a constraint",
             )
-        if isinstance(chosen, ConjunctionConstraint):
-            others = ", ".join(self._others)
-            self._notices.add(Notice("W_DEAD_ENDS", f"{name} and {others}: {_DEAD_ENDS}", {}))
         if not self._denied:
             return chosen
         if chosen.listed is None and self._trie is None:
@@ -78,6 +75,32 @@ class Restriction:
             message = f"{name}: {unknown} of {len(self._denied)} denied texts are no members"
             self._notices.add(Notice("W_DENY_UNKNOWN", message, {"unknown": unknown}))
         return left
+
+    @overload
+    def conjoined(
+        self, constraint: Constraint, others: Mapping[str, Constraint], name: str
+    ) -> Constraint: ...
+    @overload
+    def conjoined(
+        self, constraint: Constraint | None, others: Mapping[str, Constraint], name: str
+    ) -> Constraint | None: ...
+    def conjoined(
+        self, constraint: Constraint | None, others: Mapping[str, Constraint], name: str
+    ) -> Constraint | None:
+        """Return the texts of a constraint and of others, by the words that notices call them.
+
+        Raises:
+            EmptySetError: They have no text in common.
+        """
+        from cdec.core.combine.conjunction import ConjunctionConstraint, conjoin
+
+        chosen = constraint
+        for other in others.values():
+            chosen = other if chosen is None else conjoin(chosen, other)
+        if others and isinstance(chosen, ConjunctionConstraint):
+            words = f"{name} and {', '.join(others)}"
+            self._notices.add(Notice("W_DEAD_ENDS", f"{words}: {_DEAD_ENDS}", {}))
+        return chosen
 
     def take_notices(self) -> list[Notice]:
         """Return the warnings since the last call: the first of each code, with their number."""

@@ -87,7 +87,9 @@ class ConstraintResolver:
         self._held = held
         self._spelled: dict[str, MemberTexts] = {}
         others = self._bound(bind, held.others, vocabulary)
-        _require_no_quotes(self._quotes, others)
+        # What quotes a record's document differs from record to record.
+        self._others_quoting = {name: one for name, one in others.items() if self._quotes(one)}
+        others = {name: one for name, one in others.items() if name not in self._others_quoting}
         self._model = model
         self._required = required
         self._masks = masks
@@ -234,6 +236,8 @@ class ConstraintResolver:
         calls = self.calls_of(record)
         document = self._document(record) if calls is None else None
         constraint = self._asked(record, calls, document)
+        for name, other in self._others_quoting.items():
+            constraint = self._left_by_quotes(constraint, self._with_pieces(other, record), name)
         # Records that ask for the same share a constraint.
         asked = (constraint, record.deny)
         constraint = self._without_denied(record, constraint, asked)
@@ -398,7 +402,9 @@ class ConstraintResolver:
                     hint=_HOW_TO_NAME_ONE,
                     field="constraint",
                 )
-            return self._recent.get(None, self._others_alone) if self._restriction else None
+            if not self._restriction or (self._others_quoting and not self._restriction.others):
+                return None
+            return self._recent.get(None, self._others_alone)
         name, texts = record.constraint or DEFAULT, record.candidates
         if texts is None and self._quotes(constraint):
             return self._quoting(constraint, record, name)
@@ -435,19 +441,48 @@ class ConstraintResolver:
             FieldError: A field is not there, or holds no text.
             CdecError: A document has no such piece, or is no text that can be sorted.
         """
+        whole = self._with_pieces(constraint, record)
+        return self._pieces.get(
+            (whole, record.narrowed), lambda: self._left(whole.narrowed(record.narrowed), name)
+        )
+
+    def _with_pieces(self, constraint: Constraint, record: PromptRecord) -> Constraint:
+        """Return a constraint with the pieces of a record's documents within it.
+
+        Raises:
+            FieldError: A field is not there, or holds no text.
+            CdecError: A document has no such piece, or is no text that can be sorted.
+        """
         from cdec.core.sets.quotes import DocumentPieces
 
         quotes = self._quotes(constraint).items()
         documents = tuple((held, of, of.of(record.input or {})) for held, of in quotes)
 
         def made() -> Constraint:
-            pieces = {
-                held: self._documents.get((of, text), partial(DocumentPieces, text, of))
-                for held, of, text in documents
-            }
-            return self._left(constraint.with_sets(pieces).narrowed(record.narrowed), name)
+            return constraint.with_sets(
+                {
+                    held: self._documents.get((of, text), partial(DocumentPieces, text, of))
+                    for held, of, text in documents
+                }
+            )
 
-        return self._pieces.get((constraint, record.narrowed, documents), made)
+        return self._pieces.get((constraint, documents), made)
+
+    def _left_by_quotes(
+        self, constraint: Constraint | None, quoting: Constraint, name: str
+    ) -> Constraint:
+        """Return what is left of a record's constraint by another that quotes its documents.
+
+        Args:
+            constraint: With all else that is asked of it; None stands for all texts.
+            quoting: The other one. name: What messages call it.
+        """
+        if constraint is None:
+            return self._pieces.get((quoting, name), lambda: self._left(quoting, name))
+        return self._pieces.get(
+            (constraint, quoting),
+            lambda: self._restriction.conjoined(constraint, {name: quoting}, "the record"),
+        )
 
     def _pieces_of(self, document: str) -> Constraint:
         """Return the constraint of a document's pieces."""
@@ -627,18 +662,6 @@ def _require_sense(held: ConstraintSpecification, model: LanguageModel, masks: b
             f"`{parameter}` means nothing to a method without masks, which holds texts to nothing",
             hint="leave it out",
         )
-
-
-def _require_no_quotes(
-    quotes: Callable[[Constraint], Mapping[str, SpanField]], others: Mapping[str, Constraint]
-) -> None:
-    """Refuse quotes in what all texts satisfy as well, which is opened once for all records."""
-    for words, constraint in others.items():
-        if quotes(constraint):
-            raise UsageError(
-                f"{words} holds pieces of a record's document, and it is one for all records",
-                hint="give it as the artifact, or to records by `constraint`",
-            )
 
 
 def _some(constraint: Constraint | None, parameter: str) -> Constraint:

@@ -163,7 +163,8 @@ class ConstraintSpecification:
 
         named = {of.name for of in self.quotes.values()}
         named |= set() if self.spans is None else {self.spans.name}
-        read = (place for place in self.named.values() if isinstance(place, ArtifactFile))
+        places = [*self.named.values(), *self.others.values()]
+        read = (place for place in places if isinstance(place, ArtifactFile))
         return frozenset(named.union(*(fields_of_spans(file.metadata) for file in read)))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +108,28 @@ def test_all_methods_and_conjunctions_draw_quotes(cdec: Runner) -> None:
         asked = records({"page": "one two", "title": "t"})
         done = cdec("sample", "-a", "s.arrow", "--method", method, stdin=asked)
         assert done.status == 0 and done.records[0]["valid"], (method, done.stderr)
-    refused = cdec("sample", "--and", "s.arrow", "-a", "s.arrow", *MASKED, stdin=records({}))
-    assert refused.status == 2 and "one for all records" in refused.stderr
+
+
+@pytest.mark.parametrize("first", [("-a", "both.arrow"), ("-a", "g.arrow")])
+def test_what_all_texts_satisfy_as_well_quotes_too(cdec: Runner, first: Sequence[str]) -> None:
+    Path("both.lark").write_text('start: "it says " /[a-z ]+/\n')
+    assert cdec("compile-grammar", "both.lark").status == 0
+    words = (*first, "--and", "g.arrow", "--span", "QUOTE=page", "--deny", "deny.txt")
+    Path("deny.txt").write_text("it says the\n")
+    asked = records({"id": 1, "n": 3, "page": "the house"}, {"id": 2, "page": "A b"}, {"page": 3})
+    Path("asked.jsonl").write_bytes(asked)
+    done = cdec("sample", *words, *MASKED, stdin=asked)
+    assert done.status == 3 and done.records[-1]["error"]["field"] == "page", done.stderr
+    for record in done.records[:-1]:
+        (member,) = record["members"]
+        quoted(member, "the house" if record["id"] == 1 else "A b")
+        assert record["valid"] and record["text"].rstrip(".") == "it says " + member["text"]
+        assert record["text"] != "it says the"
+        assert "both.arrow" not in first or record["text"].islower()
+    drawn = b"".join(line + b"\n" for line in done.stdout.splitlines()[:-1])
+    for asked_of in (words, words[2:]):
+        scored = cdec("score", *asked_of, "--prompts", "asked.jsonl", stdin=drawn)
+        assert [one["member"] for one in scored.records] == [True] * 4, scored.stderr
 
 
 def test_scores_and_checks_know_the_documents(cdec: Runner) -> None:
