@@ -45,6 +45,9 @@ class Options(CommonOptions):
         metavar="DIR",
         common=True,
     )
+    all_data: bool = option(
+        False, "Take all of the data in the place of a part; hours rather than minutes."
+    )
     strict: bool = option(
         False, "Exit with status 1 if a finding that was run does not hold.", common=True
     )
@@ -56,6 +59,21 @@ class Options(CommonOptions):
         metavar="NAME_OR_PATH",
         common=True,
         names_model=shared.names_model,
+    )
+    reward: str | None = option(
+        None,
+        "Classifier of prompt and text that findings on judged texts look ahead for; those are not "
+        "run without.",
+        shared.MODEL,
+        metavar="NAME_OR_PATH",
+        common=True,
+    )
+    judge: str | None = option(
+        None,
+        "Classifier that judges these texts, learnt from other data.",
+        shared.MODEL,
+        metavar="NAME_OR_PATH",
+        common=True,
     )
     device: str = option("cpu", "cpu, cuda, cuda:1 or auto.", shared.MODEL, common=True)
     dtype: str | None = option(None, "float32, bfloat16, float16.", shared.MODEL)
@@ -118,6 +136,9 @@ def _laboratory(options: Options) -> Laboratory:
         dtype=options.dtype,
         data=options.data,
         tasks=options.tasks,
+        reward=options.reward,
+        judge=options.judge,
+        all_data=options.all_data,
     )
 
 

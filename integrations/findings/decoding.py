@@ -16,6 +16,7 @@ from cdec.compilers import compile_set
 from cdec.core import CdecError, LanguageModel, Sample, open_artifact
 from cdec.data.assets import entity_list, evaluation_prompts
 from cdec.integrations.findings.laboratory import Laboratory, read_jsonl
+from cdec.integrations.findings.tasks import concepts_prompt
 from cdec.samplers.request import Request
 
 BATCH = 64
@@ -119,7 +120,7 @@ def shipped(*names: str) -> Prompts:
 def concept_sets(path: Path, count: int | None) -> tuple[Prompts, list[dict[str, Any]]]:
     """Return CommonGen prompts with their concepts, spread evenly, and the records themselves."""
     rows = list(read_jsonl(path))
-    texts = [f"Concepts: {', '.join(row['concepts'])}\nSentence:" for row in rows]
+    texts = [concepts_prompt(row["concepts"]) for row in rows]
     inputs = [{"concepts": row["concepts"]} for row in rows]
     numbered = Prompts(texts, [str(i) for i in range(len(rows))], inputs).subset(count)
     return numbered, [rows[int(number)] for number in numbered.answers]

@@ -94,12 +94,14 @@ class Found:
         tables: The same whenever it is computed with the same settings.
         plots: Likewise.
         times: Tables of measured times, which are never the same twice.
+        nothing: Why nothing is claimed, and so the finding was not run; empty if something is.
     """
 
     checks: Sequence[Check]
     tables: Sequence[Table] = ()
     plots: Sequence[Plot] = ()
     times: Sequence[Table] = ()
+    nothing: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it, JSON-ready."""
@@ -125,6 +127,7 @@ class Finding:
         needs: Folders of data, below that of ``data``; without them the finding is not run.
         uses: Names of the settings that decide what it shows.
         tasks: Names of the task models that it takes where they are there.
+        given: Names of the settings without which the finding is not run.
     """
 
     name: str
@@ -136,6 +139,7 @@ class Finding:
     needs: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     def compute(self, laboratory: Laboratory) -> Found:
         """Compute the finding.
@@ -148,6 +152,14 @@ class Finding:
             laboratory
         )
         return found
+
+    def missing(self, laboratory: Laboratory) -> str | None:
+        """Return what is needed and not there; None where nothing is missing."""
+        names = [f"`{name}`" for name in self.given if getattr(laboratory, name) is None]
+        if names:
+            return f"give {' and '.join(names)}"
+        absent = laboratory.missing(self.needs)
+        return f"data absent: {', '.join(absent)}" if absent else None
 
     def to_json(self) -> dict[str, str]:
         """Return what is known beforehand, JSON-ready."""

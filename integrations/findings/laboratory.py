@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"
 _WEIGHTS = "model.safetensors"
+_LAYERS = "num_hidden_layers"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class Laboratory:
         device: As in ``load_model``. dtype: as in ``load_model``; None is its default.
         data: Folder of the data's folders; None where there is none.
         tasks: Folder of task models, one a folder; None where there is none.
+        reward: Folder or hub name of a classifier of prompt and text; None for none.
+        judge: The same of another one, which judges what the first was followed by.
+        all_data: Whether findings take all data that they have, in the place of some.
     """
 
     model: str = EMBEDDED
@@ -41,6 +46,9 @@ class Laboratory:
     dtype: str | None = None
     data: Path | None = None
     tasks: Path | None = None
+    reward: str | None = None
+    judge: str | None = None
+    all_data: bool = False
 
     @property
     def model_path(self) -> str:
@@ -69,14 +77,15 @@ class Laboratory:
         Raises:
             InputMissingError: `tasks` is no folder.
         """
-        path = self._task_path(name)
+        path = self.task_path(name)
         return None if path is None else _load(str(path), self.device, self.dtype)
 
     def task_weights(self, names: Iterable[str]) -> dict[str, str | None]:
         """Return by task the beginning of the SHA-256 of its model's weights; None for no model."""
-        return {name: _digest(self._task_path(name)) for name in names}
+        return {name: _digest(self.task_path(name)) for name in names}
 
-    def _task_path(self, name: str) -> Path | None:
+    def task_path(self, name: str) -> Path | None:
+        """Return the folder of the model of a task; None where there is none."""
         if self.tasks is None:
             return None
         if not self.tasks.is_dir():
@@ -87,6 +96,16 @@ class Laboratory:
             )
         path = self.tasks / name
         return path if (path / _WEIGHTS).is_file() else None
+
+    @property
+    def layers(self) -> int | None:
+        """Layers of the target; None where it is no folder that says so."""
+        config = Path(self.model_path) / "config.json"
+        return orjson.loads(config.read_bytes()).get(_LAYERS) if config.is_file() else None
+
+    def first_layers(self, kept: int) -> LanguageModel:
+        """Return the target without the layers beyond the first ``kept``, as a draft of it."""
+        return _load_shallow(self.model_path, kept, self.device, self.dtype)
 
     def seconds(self) -> float:
         """Return a clock: process time on the CPU, elapsed time of finished work elsewhere."""
@@ -127,6 +146,20 @@ def one_thread() -> None:
 
 def _path(name: str, embedded: str) -> str:
     return str(embedded_model_path(embedded)) if name == EMBEDDED else name
+
+
+@cache
+def _load_shallow(path: str, kept: int, device: str, dtype: str | None) -> LanguageModel:
+    from cdec.core.models.loading import load_model
+
+    with TemporaryDirectory() as folder:
+        for file in Path(path).iterdir():
+            (Path(folder) / file.name).symlink_to(file.resolve())
+        config = Path(folder) / "config.json"
+        whole = orjson.loads(config.read_bytes())
+        config.unlink()
+        config.write_bytes(orjson.dumps({**whole, _LAYERS: kept}))
+        return load_model(folder, device=device, dtype=dtype)
 
 
 @cache

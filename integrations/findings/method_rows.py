@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdec.core.models.language_model import LanguageModel
 from cdec.integrations.findings.decoding import PAPER_RATIOS, Prompts, Run, cost, decode, pair
 from cdec.integrations.findings.laboratory import Laboratory
 from cdec.samplers.registry import SAMPLERS
 
 LOOKAHEAD = ("cdlh", "cdlh-approx", "cdsl")
 _BATCH = 100
-_DRAFTED = ("cdlh-approx", "cdsl")
+_DRAFTED = ("cdlh-approx", "cdsl", "speculative")
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,13 @@ class Task:
     Attributes:
         prompts: What is gone on from.
         reward: Of those that look ahead.
-        judge: Gives figures of the texts.
+        judge: Gives figures of the texts, and what else of them is to be kept.
         length: Most new tokens.
     """
 
     prompts: Prompts
     reward: Any
-    judge: Callable[[list[str]], dict[str, float]]
+    judge: Callable[[list[str]], dict[str, Any]]
     length: int
 
 
@@ -45,12 +46,14 @@ class Method:
     Attributes:
         label: Of the row.
         name: In SAMPLERS. options: Of the sampler, draft and reward apart. top_p: None for none.
+        draft: The laboratory's if None.
     """
 
     label: str
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     top_p: float | None = None
+    draft: LanguageModel | None = None
 
     def run(self, laboratory: Laboratory, task: Task) -> Run:
         """Decode the prompts."""
@@ -59,7 +62,7 @@ class Method:
         if self.name in LOOKAHEAD:
             options["reward"] = task.reward
         if self.name in _DRAFTED:
-            options["draft"] = draft
+            options["draft"] = self.draft or draft
         model = target if self.top_p is None else target.with_warping(top_p=self.top_p)
         sampler = SAMPLERS[self.name](**options)
         return decode(
@@ -106,6 +109,8 @@ def measure(
                 "cost": {name: cost(path, ratio) for name, ratio in every.items()},
                 "computed_cost": {name: cost(computed, ratio) for name, ratio in every.items()},
                 "tokens": run.events / len(run.samples),
+                "acceptance_rate": run.mean("acceptance_rate"),
+                "accepted_length": run.mean("accepted_length"),
                 "seconds": run.seconds,
                 **task.judge([sample.text or "" for sample in run.samples]),
             }

@@ -31,7 +31,8 @@ def reproduce(
     """Compute findings, and write each to ``NAME.json`` when it is computed.
 
     One that the folder has, computed by this version with the same models, is read and not
-    computed. One whose data is absent, or that ends in an error, says so and is not written.
+    computed. One whose data or models are absent, that claims nothing
+    with these, or that ends in an error, says so and is not written.
 
     What it holds names the task models that it took, None for those that were not there.
 
@@ -53,8 +54,7 @@ def reproduce(
         if row := kept.get(finding.name):
             yield row
             continue
-        if absent := laboratory.missing(finding.needs):
-            reason = f"data absent: {', '.join(absent)}"
+        if reason := finding.missing(laboratory):
             yield _row(finding, laboratory, NOT_RUN, reason=reason)
             continue
         begin(finding)
@@ -63,6 +63,9 @@ def reproduce(
             found = finding.compute(laboratory)
         except CdecError as error:
             yield _row(finding, laboratory, ERROR, reason=str(error))
+            continue
+        if found.nothing:
+            yield _row(finding, laboratory, NOT_RUN, reason=found.nothing)
             continue
         row = _finished(finding, laboratory, found, time.perf_counter() - started)
         with whole_file(folder / f"{finding.name}.json", force=True) as file:

@@ -13,8 +13,12 @@ _ASAP = "ASAp, arXiv 2405.21047"
 _DOMINO = "DOMINO, arXiv 2403.06988"
 _MENTORED = "Mentored decoding, Tran-Thien 2023"
 _RIVALS = "CARS, MCMC (arXiv 2506.05754), AWRS (arXiv 2504.05410)"
+_CDSL = "CDSL, Nakshatri et al. 2025"
 _MODEL = ("model", "device", "dtype")
 _PAIR = (*_MODEL, "draft")
+_SOME = (*_PAIR, "all_data")
+_CONCEPTS = ("concepts-large", "concepts-small")
+_GIVEN = ("reward", "judge")
 
 FINDINGS: dict[str, Finding] = {
     finding.name: finding
@@ -151,6 +155,101 @@ FINDINGS: dict[str, Finding] = {
             "beside that of each position.",
             "mentored:tradeoff",
             uses=_PAIR,
+        ),
+        Finding(
+            "cdsl-concepts",
+            _CDSL,
+            "Tables 1, 4, 5 and 6 (CommonGen), Figure 1",
+            "Lookahead finds concepts that greedy decoding leaves out; a draft that runs ahead and "
+            "is verified makes it cheaper, at the price of some of them.",
+            "A part of the dev sets (all with all_data) under a model of 5 million parameters, "
+            "which names few concepts; prompts without examples, as two of them do not help it. "
+            "Drafts are the small one, the target without its last layer and the target itself. "
+            "Figure 1 is drawn for these sentences.",
+            "cdsl:concepts",
+            needs=("commongen",),
+            uses=_SOME,
+            tasks=_CONCEPTS,
+        ),
+        Finding(
+            "cdsl-tuning",
+            _CDSL,
+            "Tables 2 and 3",
+            "The best of the ten cheapest settings, chosen on the training part, is cheaper than "
+            "cdlh and finds more concepts than greedy decoding on other sets, too.",
+            "One pair of models, cost at c = .34, and the share of concepts decides, as few "
+            "sentences have all of theirs; the paper looks at whole sets. The paper tries d apart "
+            "from the rest; here it is an axis of the grid.",
+            "cdsl:tuning",
+            needs=("commongen",),
+            uses=_SOME,
+            tasks=_CONCEPTS,
+        ),
+        Finding(
+            "cdsl-thresholds",
+            _CDSL,
+            "Figures 2, 7 and 8",
+            "A higher reward threshold finds more concepts and costs more; more tries of the "
+            "target find fewer; the printed ratio test is cheaper than the hard one and no better.",
+            "Two drafts of one target in the place of three families, and a sweep over d that the "
+            "paper describes in words; the lossless test of a greedy draft stands beside the two "
+            "of the paper.",
+            "cdsl:thresholds",
+            needs=("commongen",),
+            uses=_SOME,
+            tasks=_CONCEPTS,
+        ),
+        Finding(
+            "cdsl-speculation",
+            _CDSL,
+            "Table 7",
+            "Speculation without a reward saves target calls, the more the draft is accepted; with "
+            "the hard test its texts are greedy ones, and with the ratio test they are not the "
+            "target's.",
+            "Acceptance is the share of the tokens tested, as the paper's calls imply; accepted "
+            "tokens a verification stand beside. The lossless test, which the paper does not "
+            "have, is a third one.",
+            "cdsl:speculation",
+            needs=("commongen",),
+            uses=_SOME,
+            tasks=_CONCEPTS,
+        ),
+        Finding(
+            "cdsl-verification",
+            _CDSL,
+            "section 3.2.2",
+            "No mode of cdsl is lossless: only the test called speculative keeps a greedy draft's "
+            "token as often as the target would write it, and what follows a refusal is the "
+            "reward's choice.",
+            "The paper says that speculative sampling keeps the target's law, prints the ratio "
+            "rule and drafts greedily; here laws are enumerated, and drawn.",
+            "verification:verification",
+        ),
+        Finding(
+            "cdsl-harmless",
+            _CDSL,
+            "Tables 1, 6 and 8 (harmless text), Figures 9 to 11",
+            "Lookahead for a reward that sees the conversation gives replies that another "
+            "judge likes better; speculative lookahead costs less.",
+            "Parts of HH-RLHF under small models. A judge must prefer the chosen of held-out pairs "
+            "in .8 of them; one that was learnt from this data alone does not, and claims nothing.",
+            "judged:harmless",
+            needs=("hh_rlhf",),
+            uses=(*_SOME, *_GIVEN),
+            given=_GIVEN,
+        ),
+        Finding(
+            "cdsl-replies",
+            _CDSL,
+            "Tables 1 and 6, another judge",
+            "Lookahead for a reward that sees the conversation gives replies that a judge, learnt "
+            "from other conversations, rather takes for the conversation's own.",
+            "Not harmlessness, which no small judge can tell: whether a reply is the "
+            "conversation's own or one that the target draws, which one can.",
+            "judged:own",
+            needs=("hh_rlhf",),
+            uses=(*_SOME, *_GIVEN),
+            given=_GIVEN,
         ),
         Finding(
             "speculation-dyck",

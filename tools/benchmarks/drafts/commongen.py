@@ -9,12 +9,17 @@ satisfies most), and once with branch and depth free (of those at least three ti
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-import numpy as np
-
+from cdec.integrations.findings.commongen import (
+    GRID,
+    LENGTH,
+    ConceptJudge,
+    cheapest_then_best,
+    combinations,
+)
 from cdec.integrations.findings.decoding import Prompts, concept_sets, cost
 from cdec.integrations.findings.method_rows import (
     LOOKAHEAD,
@@ -25,7 +30,6 @@ from cdec.integrations.findings.method_rows import (
     measure,
     plain_methods,
 )
-from cdec.samplers.rewards import build_reward
 from tests.shared import shared_folder
 from tools.benchmarks.drafts.common import save
 from tools.benchmarks.processes import side_by_side
@@ -35,15 +39,8 @@ from tools.benchmarks.setting import Setting
 REWARDS = ("coverage", "coverage:past")
 CHOICE_RATIO = 0.34
 TARGET_SPEEDUP = 3.0
-_LENGTH = 32
 _JUDGED = ("soft", "hard", "hard, lists")
-_PAPER: dict[str, tuple[Any, ...]] = {
-    "depth": (3, 5),
-    "accept_threshold": (0.3, 0.6, 0.9),
-    "reward_threshold": (0.3, 0.5, 0.6, 0.9),
-    "target_tries": (0, 1, 2),
-    "verify": ("hard", "speculative"),
-}
+_PAPER = {**GRID, "verify": ("hard", "speculative")}
 _FREE: dict[str, tuple[Any, ...]] = {
     "branch": (5, 6, 7, 8),
     "depth": (1, 2),
@@ -81,8 +78,8 @@ def run(
     ratios = cost_ratios(setting, prompts)
     tables = {}
     for spec in REWARDS:
-        judge = _Judge(spec, prompts, records)
-        task = Task(prompts, judge.reward, judge, _LENGTH)
+        judge = ConceptJudge(spec, prompts, records)
+        task = Task(prompts, judge.reward, judge, LENGTH)
         rows = measure(setting, _methods(chosen), task, ratios)
         tables[spec] = rows
         heads, cells = columns(rows, ratios, _JUDGED)
@@ -113,8 +110,7 @@ def search(
             key: [value for value in values if not quick or value in _QUICK.get(key, values)]
             for key, values in grid.items()
         }
-        combined = itertools.product(*axes.values())
-        tried[name] = [dict(zip(axes, values, strict=True)) for values in combined]
+        tried[name] = combinations(axes)
     # The best a lookahead does, with the target and with the draft.
     tried["base"] = [{"method": "greedy"}, {"method": "cdlh"}, {"method": "cdlh-approx"}]
     flat = [(name, one) for name, settings in tried.items() for one in settings]
@@ -129,14 +125,13 @@ def search(
 def choose(trials: dict[str, list[dict[str, Any]]]) -> dict[str, Settings]:
     """Return the settings chosen by the paper's rule and by the target's."""
     cdlh = next(row for row in trials["base"] if row["method"] == "cdlh")
-    cheapest = sorted(trials["paper"], key=lambda row: row["cost"])[:10]
     enough = [r for r in trials["free"] if r["cost"] * TARGET_SPEEDUP <= cdlh["cost"]]
-    paper = max(cheapest, key=_merit)
+    paper = cheapest_then_best(trials["paper"], lambda row: float(row["cost"]), _merit)
     free = max(enough or trials["free"], key=_merit)
     return {"paper": paper["settings"], "free": free["settings"]}
 
 
-def _merit(row: dict[str, Any]) -> tuple[float, float]:
+def _merit(row: Mapping[str, Any]) -> tuple[float, float]:
     return row["hard"], row["soft"]
 
 
@@ -145,7 +140,7 @@ def _try(setting: Setting, settings: Settings, training: int) -> dict[str, Any]:
     options = dict(settings)
     name = options.pop("method", "cdsl")
     prompts, judge = _training(training)
-    run = Method(name, name, options).run(setting, Task(prompts, judge.reward, judge, _LENGTH))
+    run = Method(name, name, options).run(setting, Task(prompts, judge.reward, judge, LENGTH))
     judged = judge([sample.text for sample in run.samples])
     path = run.path_calls()
     return {
@@ -159,26 +154,9 @@ def _try(setting: Setting, settings: Settings, training: int) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _training(count: int) -> tuple[Prompts, _Judge]:
+def _training(count: int) -> tuple[Prompts, ConceptJudge]:
     prompts, records = concept_sets(shared_folder() / "data/commongen/train.jsonl.xz", count)
-    return prompts, _Judge(REWARDS[0], prompts, records)
-
-
-class _Judge:
-    """Says which concepts texts have: by the reward, and by CommonGen's own lists of forms."""
-
-    def __init__(self, spec: str, prompts: Prompts, records: list[dict[str, Any]]) -> None:
-        self.reward = build_reward(spec)
-        self._inputs, self._records = list(prompts.inputs), records
-
-    def __call__(self, texts: list[str]) -> dict[str, float]:
-        scores = self.reward.scores(texts, self._inputs)
-        listed = self.reward.scores(texts, self._records)
-        return {
-            "soft": float(np.mean(scores)),
-            "hard": float(np.mean(self.reward.is_satisfied(scores))),
-            "hard, lists": float(np.mean(self.reward.is_satisfied(listed))),
-        }
+    return prompts, ConceptJudge(REWARDS[0], prompts, records)
 
 
 def _methods(chosen: dict[str, Settings]) -> list[Method]:

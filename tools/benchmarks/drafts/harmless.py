@@ -10,13 +10,15 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cdec.integrations.findings.decoding import Prompts, pair
+from cdec.integrations.findings import judged
+from cdec.integrations.findings.decoding import Prompts
 from cdec.integrations.findings.method_rows import (
     LOOKAHEAD,
     Method,
@@ -29,15 +31,13 @@ from cdec.integrations.findings.method_rows import (
 from cdec.samplers.rewards import build_reward
 from tests.shared import shared_folder
 from tools.benchmarks.drafts.common import save
-from tools.benchmarks.files import read_jsonl
 from tools.benchmarks.processes import side_by_side
 from tools.benchmarks.report import show
 from tools.benchmarks.rewards import training
 from tools.benchmarks.setting import Setting
 
 THRESHOLD = 0.05
-_TURN = "\n\nAssistant:"
-_LENGTH, _LONGEST_PROMPT, _BEAMS = 32, 300, 5
+_LENGTH, _LONGEST_PROMPT, _BEAMS = judged.LENGTH, 300, 5
 _SEEDS = (1, 2)
 _JUDGED = ("reward", "judge", "judged harmless")
 
@@ -64,7 +64,7 @@ def run(
         reward, judge = (build_reward(f"classifier:{folder / str(seed)}") for seed in _SEEDS)
         biting = float(reports[0]["held_out_rewards"][1])
 
-        def judged(texts: list[str]) -> dict[str, float]:
+        def judges(texts: list[str]) -> dict[str, float]:
             inputs = [None] * len(texts)
             scores = judge.scores(texts, inputs)
             return {
@@ -74,7 +74,7 @@ def run(
             }
 
         ratios = cost_ratios(setting, prompts, (64,))
-        task = Task(prompts, reward, judged, _LENGTH)
+        task = Task(prompts, reward, judges, _LENGTH)
         found = measure(setting, _methods(biting), task, ratios)
     heads, cells = columns(found, ratios, _JUDGED)
     title = f"{rows} held-out conversations; d=5, k=3; the biting threshold is {biting:.3g}"
@@ -94,19 +94,10 @@ def train(setting: Setting, folder: Path, pairs: int | None) -> list[dict[str, A
 
 
 def conversations(setting: Setting, count: int) -> Prompts:
-    """Return held-out conversations up to the reply, their last tokens, spread evenly."""
-    texts = []
-    for file in sorted((shared_folder() / training.DATA).glob("*.jsonl.xz")):
-        texts += [row["chosen"] for row in read_jsonl(file)]
-    held_out = texts[:: training.HELD_OUT]
-    starts = ["".join(text.rpartition(_TURN)[:2]) for text in held_out]
-    return Prompts([_cut(setting, text) for text in Prompts(starts).subset(count).texts])
-
-
-def _cut(setting: Setting, text: Any) -> list[int]:
-    """Return the prompt's tokens: the first, which begins a text, and the last ones."""
-    tokens = pair(setting)[0].encode_prompt(text)
-    return tokens if len(tokens) <= _LONGEST_PROMPT else tokens[:1] + tokens[1 - _LONGEST_PROMPT :]
+    """Return the ends of held-out conversations up to the reply, spread evenly."""
+    there = replace(setting, data=shared_folder() / "data")
+    held_out = judged.conversations(there, _LONGEST_PROMPT)[:: judged.HELD_OUT]
+    return Prompts([pair.prompt for pair in held_out]).subset(count)
 
 
 def _train(setting: Setting, seed: int, folder: Path, pairs: int | None) -> None:

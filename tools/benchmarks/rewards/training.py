@@ -1,16 +1,22 @@
-"""Trains a small reward model on pairs of replies, from the weights of a causal model.
+"""Trains a small reward model on pairs of texts, from the weights of a causal model.
 
-    python -m tools.benchmarks.rewards.training --data DIR --seed 1 --output MODEL
+    python -m tools.benchmarks.rewards.training --task TASK --part 0 --output MODEL
 
-``MODEL`` is then read by ``--reward classifier:MODEL``. Another seed gives a second opinion:
-another head, another order of the pairs and other cuts, with the same pairs held out. The pairs
-contain offensive text; none of it is printed or written.
+``replies`` (the default): last replies of HH-RLHF, the chosen one above the rejected one, read
+without what they answer; ``MODEL`` is then read by ``--reward classifier:MODEL``.
+``conversations``: the same, read after the end of the conversation.
+``drawn``: the conversation's own reply above one that the model itself draws. Models of these two
+are read by ``--reward classifier:pair:MODEL``, and given to ``cdec reproduce``.
 
-A reward scores generated text without its prompt, and the text grows while it is generated. So the
-model reads last replies alone, and in half of the steps both replies of a pair are cut at the same
-token, which also takes the length of a reply away as a cue. The loss is Bradley and Terry's,
+``--part 0`` and ``--part 1`` of a task read no pair in common, and both hold the same fifth of all
+out: the one is a reward, the other may judge what it was followed by. Without it all but the fifth
+is read, and another seed gives a second opinion: another head, another order and other cuts. The
+conversations contain offensive text; none of it is printed or written.
+
+A reward scores a text while it grows. So in half of the steps both texts of a pair are cut at the
+same token, which also takes their length away as a cue. The loss is Bradley and Terry's,
 -log sigmoid(score of the chosen - score of the rejected), and a small penalty keeps scores centred
-on 0, so that their sigmoid is about 1/2 for the replies of this data.
+on 0, so that their sigmoid is about 1/2 for the texts of this data.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,38 +33,32 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cdec.integrations.findings.judged import HELD_OUT, LENGTH, TASKS, Judged
 from tests.shared import shared_folder
-from tools.benchmarks.files import read_jsonl
 from tools.benchmarks.setting import RESULTS, Setting, parser_of
 
-DATA = "data/hh_rlhf"
-HELD_OUT = 5
-"""Every fifth pair is held out."""
 MAX_TOKENS = 128
-_TURN = "\n\nAssistant:"
+PARTS = 2
 _CENTRE = 0.01
 
-Pair = tuple[list[int], list[int]]
-"""Tokens of the chosen and of the rejected reply."""
+Pair = tuple[list[int], list[int], int]
+"""Tokens of the chosen text and of the rejected one, after so many tokens of their prompt."""
 
 
-def read_replies(folder: Path) -> list[tuple[str, str]]:
-    """Return the last replies of each pair in a folder's ``*.jsonl.xz``, chosen first."""
-    replies = []
-    for file in sorted(folder.glob("*.jsonl.xz")):
-        for row in read_jsonl(file):
-            chosen, rejected = (
-                row[key].rpartition(_TURN)[2].strip() for key in ("chosen", "rejected")
-            )
-            replies.append((chosen, rejected))
-    return replies
-
-
-def tokenize(tokenizer: Any, replies: list[tuple[str, str]]) -> list[Pair]:
-    """Return the first MAX_TOKENS tokens of each reply."""
-    flat = tokenizer([reply for pair in replies for reply in pair])["input_ids"]
-    cut = [ids[:MAX_TOKENS] for ids in flat]
-    return list(zip(cut[::2], cut[1::2], strict=True))
+def tokenize(tokenizer: Any, judged: Sequence[Judged], most: int) -> list[Pair]:
+    """Return of each pair the tokens of the prompt, and the first ``most`` of each text."""
+    plain: dict[str, Any] = {"add_special_tokens": False, "split_special_tokens": True}
+    columns: list[list[list[int]]] = []
+    for texts in zip(*((pair.prompt, pair.chosen, pair.rejected) for pair in judged), strict=True):
+        columns.append(tokenizer(list(texts), **plain)["input_ids"])
+    return [
+        (
+            prompt + chosen[:most],
+            prompt + rejected[:most],
+            len(prompt),
+        )
+        for prompt, chosen, rejected in zip(*columns, strict=True)
+    ]
 
 
 def new_model(setting: Setting, seed: int) -> Any:
@@ -79,8 +79,8 @@ def new_model(setting: Setting, seed: int) -> Any:
 
 
 def pair_scores(model: Any, pairs: list[Pair]) -> torch.Tensor:
-    """Return float32[n, 2]: the scores of the chosen and of the rejected replies."""
-    rows = [reply for pair in pairs for reply in pair]
+    """Return float32[n, 2]: the scores of the chosen and of the rejected texts."""
+    rows = [text for *texts, _ in pairs for text in texts]
     width = max(map(len, rows))
     ids = torch.full((len(rows), width), model.config.pad_token_id)
     for row, tokens in zip(ids, rows, strict=True):
@@ -96,7 +96,7 @@ def measure(model: Any, pairs: list[Pair], batch: int = 32) -> tuple[float, list
     """Score pairs as the reward would.
 
     Returns:
-        The share of pairs whose chosen reply scores higher, and the 5%, 50% and 95% quantiles of
+        The share of pairs whose chosen text scores higher, and the 5%, 50% and 95% quantiles of
         all rewards, to choose a threshold from.
     """
     model.eval()
@@ -113,7 +113,7 @@ def batches(
     pairs: list[Pair], size: int, epochs: int, rng: np.random.Generator
 ) -> Iterator[list[Pair]]:
     """Yield batches of pairs of like lengths, in random order; every other one is cut short."""
-    lengths: NDArray[np.int64] = np.array([max(len(a), len(b)) for a, b in pairs])
+    lengths: NDArray[np.int64] = np.array([max(len(a), len(b)) for a, b, _ in pairs])
     for _ in range(epochs):
         order = np.argsort(lengths + rng.uniform(0, 16, len(pairs)))
         groups = np.array_split(order, math.ceil(len(pairs) / size))
@@ -125,11 +125,10 @@ def batches(
 
 
 def _cut(pair: Pair, rng: np.random.Generator) -> Pair:
-    chosen, rejected = pair
-    stop = int(
-        rng.integers(min(4, len(chosen), len(rejected)), min(len(chosen), len(rejected)) + 1)
-    )
-    return chosen[:stop], rejected[:stop]
+    chosen, rejected, prompt = pair
+    most = min(len(chosen), len(rejected))
+    stop = int(rng.integers(min(prompt + 4, most), most + 1))
+    return chosen[:stop], rejected[:stop], prompt
 
 
 def train(model: Any, pairs: list[Pair], options: argparse.Namespace) -> float:
@@ -160,13 +159,18 @@ def run(options: argparse.Namespace) -> dict[str, object]:
     begin = time.perf_counter()
     setting = Setting.of(options)
     tokenizer = AutoTokenizer.from_pretrained(setting.model_path)
-    pairs = tokenize(tokenizer, read_replies(options.data)[: options.pairs])
-    held_out = pairs[::HELD_OUT]
-    kept = [pair for number, pair in enumerate(pairs) if number % HELD_OUT]
+    most = LENGTH if options.task == "drawn" else MAX_TOKENS
+    judged = TASKS[options.task](setting)
+    held_out = tokenize(tokenizer, judged[::HELD_OUT], most)
+    kept = [pair for number, pair in enumerate(judged) if number % HELD_OUT]
+    step = 1 if options.part is None else PARTS
+    kept = tokenize(tokenizer, kept[options.part or 0 :: step][: options.pairs], most)
     model = new_model(setting, options.seed)
     loss = train(model, kept, options)
     held_out_accuracy, quantiles = measure(model, held_out)
     report: dict[str, object] = {
+        "task": options.task,
+        "part": options.part,
         "seed": options.seed,
         "pairs": len(kept),
         "held_out": len(held_out),
@@ -186,13 +190,15 @@ def run(options: argparse.Namespace) -> dict[str, object]:
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = parser_of(__doc__)
-    parser.add_argument("--data", type=Path, default=shared_folder() / DATA)
+    parser.add_argument("--data", type=Path, default=shared_folder() / "data")
+    parser.add_argument("--task", choices=list(TASKS), default="replies")
+    parser.add_argument("--part", type=int, choices=range(PARTS), help="all pairs without")
     parser.set_defaults(output=RESULTS / "reward-model")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=16, help="pairs a step")
     parser.add_argument("--rate", type=float, default=3e-4, help="peak of the learning rate")
-    parser.add_argument("--pairs", type=int, default=None, help="read this many pairs only")
+    parser.add_argument("--pairs", type=int, default=None, help="learn from so many at most")
     parser.add_argument("--threads", type=int, default=1)
     parsed: argparse.Namespace = parser.parse_args(argv)
     return parsed

@@ -1,0 +1,110 @@
+"""Findings of speculative lookahead: who judges, what is chosen, and what a judge must be worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cdec.integrations.findings import judged
+from cdec.integrations.findings.commongen import (
+    GRID,
+    ConceptJudge,
+    cheapest_then_best,
+    combinations,
+    drafts,
+    errors_above,
+)
+from cdec.integrations.findings.decoding import Prompts
+from cdec.integrations.findings.finding import Finding, Found
+from cdec.integrations.findings.judged import Judged
+from cdec.integrations.findings.laboratory import Laboratory
+from cdec.integrations.findings.reproduce import reproduce
+from cdec.integrations.findings.table import FINDINGS
+
+
+def test_the_judge_counts_concepts_and_whole_sets() -> None:
+    asked = [{"concepts": ["dog", "run"]}, {"concepts": ["cat"]}]
+    records = [{"concepts": ["dog", "run"], "inflections": [["dog"], ["run", "ran"]]}, asked[1]]
+    judge = ConceptJudge("coverage", Prompts(["", ""], inputs=asked), records, keeps=True)
+    found = judge(["A dog ran.", "A cat."])
+    assert found["each"].tolist() == [0.5, 1.0]
+    assert (found["soft"], found["hard"], found["hard, lists"]) == (0.75, 0.5, 1.0)
+
+
+def test_the_grid_of_the_paper_has_its_72_settings() -> None:
+    settings = combinations(GRID)
+    assert len(settings) == 2 * 3 * 4 * 3
+    assert len({tuple(one.items()) for one in settings}) == len(settings)
+
+
+def test_the_best_of_the_cheapest_is_chosen_and_a_better_dear_one_is_not() -> None:
+    rows = [{"cost": cost, "good": good} for cost, good in ((3, 9), (1, 2), (2, 5), (4, 10))]
+
+    def choice(cheapest: int) -> Mapping[str, Any]:
+        return cheapest_then_best(rows, lambda row: row["cost"], lambda row: row["good"], cheapest)
+
+    assert [choice(n)["cost"] for n in (1, 2, 3, 4)] == [1, 2, 3, 4]
+
+
+def test_standard_errors_are_those_of_paired_differences() -> None:
+    a, b = np.array([1.0, 2.0, 4.0]), np.array([0.0, 2.0, 2.0])
+    # Differences 1, 0, 2: mean 1, standard deviation 1.
+    assert math.isclose(errors_above(a, b), math.sqrt(3))
+    assert errors_above(a, a) == 0.0
+
+
+@pytest.mark.slow
+def test_drafts_are_ordered_and_a_target_without_layers_is_another_model() -> None:
+    found = drafts(Laboratory(), half=True)
+    assert list(found) == ["draft", "target, 2 of 5 layers", "target, 4 of 5 layers", "target"]
+    laws = set()
+    for model in found.values():
+        (context,) = model.prefill([[5, 6, 7]])
+        laws.add(float(np.asarray(model.next_logprobs([context]))[0, 8]))
+    assert len(laws) == len(found)
+
+
+class Preferring:
+    """A classifier of prompt and text that likes what has some word."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def scores(self, texts: Sequence[str], records: Any, prompts: Any) -> Any:
+        assert len(texts) == len(records) == len(prompts)
+        return np.array([float(self.word in text) for text in texts])
+
+
+@pytest.mark.parametrize(("word", "accuracy"), [("good", 1.0), ("bad", 0.0), ("worse", 0.0)])
+def test_a_judge_that_does_not_tell_replies_apart_claims_nothing(
+    word: str, accuracy: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judged, "build_reward", lambda spec, **how: Preferring(word))
+    pairs = [Judged("Q:", " good one", " bad one and it is worse")] * 10
+    assert judged.Judge(Laboratory(reward="a", judge="b")).accuracy(pairs) == accuracy
+    if accuracy < judged.WORTH:
+        found = judged._judged(Laboratory(reward="a", judge="b"), pairs)
+        assert found.checks == []
+        assert "2 held-out pairs" in found.nothing
+
+
+def test_findings_that_need_a_reward_say_so(tmp_path: Path) -> None:
+    harmless = FINDINGS["cdsl-harmless"]
+    (row,) = reproduce([harmless], Laboratory(), tmp_path)
+    assert (row["state"], row["reason"]) == ("not run", "give `reward` and `judge`")
+    (row,) = reproduce([harmless], Laboratory(reward="a", judge="b"), tmp_path)
+    assert row["reason"] == "data absent: hh_rlhf"
+
+
+def test_a_finding_that_claims_nothing_was_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Finding, "compute", lambda finding, laboratory: Found([], nothing="why"))
+    (row,) = reproduce([FINDINGS["disc-figure"]], Laboratory(), tmp_path)
+    assert (row["state"], row["reason"]) == ("not run", "why")
+    assert list(tmp_path.iterdir()) == []
