@@ -72,9 +72,10 @@ def concepts(laboratory: Laboratory) -> Found:
     task, drafting = test_task(laboratory, SETS["table"]), drafts(laboratory)
     rows = measure(laboratory, _methods(drafting), task, _OWN)
     count = len(task.prompts)
-    title = f"{count} concept sets, k = 3, d = 3; calls and cost a token, end events counted"
+    title = (f"{count} concept sets, k = 3, d = 3; calls a token, end events counted; a draft "
+             "that is the target has c = 1")  # fmt: skip
     columns = ("method", *(f"× at c={c}" for c in _RATIOS), "target calls", "draft calls",
-               "with caches", "tokens", "soft", "hard", "hard, lists")  # fmt: skip
+               f"cost with caches, c={C}", "tokens", "soft", "hard", "hard, lists")  # fmt: skip
     cells = [_cells(row) for row in rows]
     shown = ("greedy", "cdlh", "cdlh-approx, draft", "cdsl, draft", "cdsl, target")
     examples = _examples(laboratory, [m for m in _methods(drafting) if m.label in shown])
@@ -203,7 +204,7 @@ def tuning(laboratory: Laboratory) -> Found:
     return Found(checks, [_frontier(tried, chosen, task), _chosen(rows)], [_picture(tried, chosen)])
 
 
-def _tried(laboratory: Laboratory, task: Task) -> list[Row]:
+def _tried(laboratory: Laboratory, task: Task) -> Sequence[Row]:
     methods = [
         Method("cdlh", "cdlh"),
         *(cdsl(shown_options(options), **options) for options in combinations(GRID)),
