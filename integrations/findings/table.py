@@ -193,7 +193,9 @@ FINDINGS: dict[str, Finding] = {
             "target find fewer; the printed ratio test is cheaper than the hard one and no better.",
             "Two drafts of one target in the place of three families, and a sweep over d that the "
             "paper describes in words; the lossless test of a greedy draft stands beside the two "
-            "of the paper.",
+            "of the paper. Cost falls with both thresholds here: drafts are refused so often that "
+            "a round which keeps a token and adds none (S1) costs more a token than one that adds "
+            "the reward's choice.",
             "cdsl:thresholds",
             needs=("commongen",),
             uses=_SOME,
