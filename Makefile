@@ -122,7 +122,7 @@ FUZZ_SECONDS := 60
 fuzz: $(READY)
 	$(BIN)/python native/build.py --fuzzers build/fuzz
 	$(BIN)/python -m tests.native.fuzz_seeds build/fuzz/seeds
-	for kind in set grammar schema; do mkdir -p build/fuzz/found/$$kind; \
+	for kind in set grammar schema kept; do mkdir -p build/fuzz/found/$$kind; \
 		CDEC_FUZZ_SEED=build/fuzz/seeds/$$kind build/fuzz/$$kind -max_len=512 -timeout=20 -verbosity=0 \
 		-max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -artifact_prefix=build/fuzz/$$kind- \
 		build/fuzz/found/$$kind || exit 1; done

@@ -76,13 +76,14 @@ class FittedCalls(NamedTuple):
     """Masks and steps of states that count tokens, as ``cdec_fitted_split`` takes them apart.
 
     Attributes:
-        handle: The library's object.
+        handle: The library's object. product: Makes of it the product with spellings.
         fill_mask, advance: Give fewer rows than they are given where some end may be near.
     """
 
     handle: Any
     fill_mask: Callable[..., int]
     advance: Callable[..., int]
+    product: Callable[..., Any]
 
 
 class Session(ABC):
@@ -95,11 +96,13 @@ class Session(ABC):
         device: As the caller named it: ``cpu``, ``cuda:1``, ``torch:cpu``.
         words: int32 words of a mask row, ``ceil(width / 32)``.
         counts_states: Whether states are numbers from 0 on, as they are met, below 2**40.
+        memo_budget: Bytes of masks that may be kept, by whoever keeps some of it; None: any.
     """
 
     device: str
     words: int
     counts_states: bool = False
+    memo_budget: int | None = None
 
     @property
     def fitted_calls(self) -> FittedCalls | None:

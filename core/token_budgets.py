@@ -1,9 +1,10 @@
-"""Numbers of tokens that parts of texts may have, as artifacts record them; ways within them."""
+"""Numbers of tokens that parts of texts may have, as artifacts record them; spellings of a text."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,46 @@ def budgets_of(metadata: Mapping[str, str], parts: int) -> NDArray[np.int32] | N
     return found
 
 
+Beginnings: TypeAlias = "Callable[[bytes], Iterable[tuple[int, Sequence[int]]]]"
+"""Gives the lengths at which tokens end that some bytes begin with, and these tokens."""
+Step: TypeAlias = "tuple[int, int, int]"
+"""A token, the bytes before what follows it, and the state there."""
+
+
+def spelling_steps(
+    session: Session, text: bytes, beginnings: Beginnings, longest: int
+) -> Iterator[tuple[int, list[int], list[list[Step]]]]:
+    """Follow all ways of spelling a text by tokens that a session allows.
+
+    Args:
+        session: On the host.
+        text: Any bytes.
+        beginnings: Of the vocabulary. longest: Bytes of a token at most.
+
+    Yields:
+        Ascending, bytes behind which some way stands; its states there; the steps of each. Cost:
+        one call of the session a byte.
+    """
+    reached: list[dict[int, None]] = [{} for _ in range(len(text) + 1)]
+    reached[0][int(session.start(1)[0])] = None
+    for at in range(len(text) + 1):
+        states = list(reached[at])
+        if not states:
+            continue
+        listed = [(at + length, ids) for length, ids in beginnings(text[at : at + longest])]
+        tokens = np.array([token for _, ids in listed for token in ids], np.int64)
+        ends = [end for end, ids in listed for _ in ids]
+        rows = np.repeat(np.array(states, np.int64), len(tokens))
+        after = np.asarray(session.advance(rows, np.tile(tokens, len(states))))
+        steps = [
+            [step for step in zip(tokens.tolist(), ends, row, strict=True) if step[2] != DEAD]
+            for row in after.reshape(len(states), len(tokens)).tolist()
+        ]
+        yield at, states, steps
+        for _, end, state in (step for found in steps for step in found):
+            reached[end][state] = None
+
+
 def spelled_furthest(session: Session, text: bytes, ids: Mapping[bytes, int]) -> tuple[int, bool]:
     """Follow all ways of spelling a text by allowed tokens.
 
@@ -47,23 +88,14 @@ def spelled_furthest(session: Session, text: bytes, ids: Mapping[bytes, int]) ->
     Returns:
         Bytes up to which some way leads, and whether one that leads to the end may end there.
     """
-    longest = max(map(len, ids), default=0)
-    reached = {0: np.asarray(session.start(1))}
-    last = 0
-    for at in range(len(text)):
-        states = reached.pop(at, None)
-        if states is None:
-            continue
-        last = at
-        for size in range(1, min(longest, len(text) - at) + 1):
-            token = ids.get(text[at : at + size])
-            if token is None:
-                continue
-            after = np.asarray(session.advance(states, np.full(len(states), token, np.int64)))
-            after = after[after != DEAD]
-            if len(after):
-                reached[at + size] = np.union1d(after, reached.get(at + size, after))
-    states = reached.get(len(text))
-    if states is None:
-        return last, False
-    return len(text), bool(np.asarray(session.is_complete(states)).any())
+
+    def beginnings(part: bytes) -> Iterator[tuple[int, Sequence[int]]]:
+        pieces = (part[:size] for size in range(1, len(part) + 1))
+        return ((len(piece), [ids[piece]]) for piece in pieces if piece in ids)
+
+    at, states = 0, list[int]()
+    for place in spelling_steps(session, text, beginnings, max(map(len, ids), default=0)):
+        at, states = place[:2]
+    if at < len(text):
+        return at, False
+    return at, bool(np.asarray(session.is_complete(np.array(states, np.int64))).any())

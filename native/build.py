@@ -15,12 +15,15 @@ import hashlib
 import importlib.util
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,9 +31,19 @@ from typing import Any
 from setuptools import build_meta
 
 NATIVE = Path(__file__).resolve().parent
-ROOMS = ("common", "sets", "sampling", "automata", "trees", "grammars", "schemas", "binding")
+ROOMS = (
+    "common",
+    "sets",
+    "sampling",
+    "automata",
+    "trees",
+    "grammars",
+    "schemas",
+    "canonical",
+    "binding",
+)
 OBJECTS = NATIVE / ".objects"
-"""Compiled files: a folder for each set of flags, named by the hash of what they were made of."""
+"""Where compilers run, and leave what they leave."""
 LIBRARY = NATIVE.parent / "core" / ("_native.pyd" if os.name == "nt" else "_native.abi3.so")
 """Where an editable installation finds the library."""
 ZIG = [sys.executable, "-m", "ziglang", "c++"]
@@ -41,6 +54,7 @@ HERE = "-".join(
     ]
 )
 """This machine's system."""
+_KEPT_SECONDS = 30 * 24 * 3600
 _FLAGS = ["-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
 
 
@@ -71,8 +85,7 @@ def compiler() -> list[str] | None:
 
 def _flags(command: list[str], triple: str, sanitize: str | None) -> list[str]:
     """Return the flags for a system: ``triple`` as the compiler of ``ziglang`` names it."""
-    is_zig, flags = "ziglang" in command, [*_FLAGS, f"-I{NATIVE / 'include'}"]
-    flags += [f"-I{NATIVE / room}" for room in ROOMS]
+    is_zig, flags = "ziglang" in command, [*_FLAGS, "-Iinclude", *(f"-I{room}" for room in ROOMS)]
     if triple.startswith("x86_64"):
         flags.append("-mcpu=x86_64_v2" if is_zig else "-march=x86-64-v2")
     if is_zig:
@@ -123,6 +136,7 @@ def build(
             objects = list(workers.map(partial(_compiled, [*command, *flags]), sources()))
         _run([*command, *flags, "-shared", *map(str, [*objects, *libraries]), "-o", str(made)])
         made.replace(target)
+        _forget_old()
     finally:
         made.unlink(missing_ok=True)
     return target
@@ -141,33 +155,64 @@ def fuzzers(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for source in sorted((NATIVE / "fuzz").glob("*.cc")):
         linked = ["-fsanitize=fuzzer", str(source), *map(str, objects)]
-        _run(["clang++", *flags, *linked, "-o", str(folder.resolve() / source.stem)])
+        _run(["clang++", *flags, *linked, "-o", str(folder.resolve() / source.stem)], NATIVE)
+
+
+def _kept() -> Path:
+    """Return the folder of compiled files in the user's cache, which all checkouts share."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home) / "cdec" / "objects"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder if os.access(folder, os.W_OK) else OBJECTS
+    except (OSError, RuntimeError):
+        return OBJECTS
+
+
+def _included(source: Path) -> set[Path]:
+    """Return a file and the headers that it includes, theirs included."""
+    found, begun = {source}, [source]
+    while begun:
+        file = begun.pop()
+        for name in re.findall(r'#include "([^"]+)"', file.read_text()):
+            folders = [file.parent, *(NATIVE / room for room in ("include", *ROOMS))]
+            header = next(folder / name for folder in folders if (folder / name).exists())
+            if header not in found:
+                found.add(header)
+                begun.append(header)
+    return found
 
 
 def _compiled(command: list[str], source: Path) -> Path:
     """Compile one file, unless that was done before; only ``module.cc`` holds the digest."""
-    folder = OBJECTS / hashlib.sha256(shlex.join(command).encode()).hexdigest()[:8]
-    made_of = hashlib.sha256()
-    for path in [source, *sorted(NATIVE.rglob("*.h"))]:
-        made_of.update(path.read_bytes())
+    made_of = hashlib.sha256(shlex.join(command).encode())
+    for path in sorted(_included(source)):
+        made_of.update(path.relative_to(NATIVE).as_posix().encode() + path.read_bytes())
     if source.name == "module.cc":
         command = [*command, f'-DCDEC_SOURCES="{digest()}"']
         made_of.update(digest().encode())
-    name = f"{source.parent.name}-{source.stem}"
-    target = folder / f"{name}.{made_of.hexdigest()[:16]}.o"
-    if not target.exists():
-        folder.mkdir(exist_ok=True)
-        for old in folder.glob(f"{name}.{'?' * 16}.o"):
-            old.unlink(missing_ok=True)
-        made = target.with_suffix(f".{os.getpid()}")
-        _run([*command, "-c", str(source), "-o", str(made)])
-        made.replace(target)
+    folder = _kept()
+    target = folder / f"{source.parent.name}-{source.stem}.{made_of.hexdigest()[:32]}.o"
+    if target.exists():
+        target.touch()
+        return target
+    made = target.with_suffix(f".{os.getpid()}")
+    _run([*command, "-c", source.relative_to(NATIVE).as_posix(), "-o", str(made)], NATIVE)
+    made.replace(target)
     return target
 
 
-def _run(command: list[str]) -> None:
+def _forget_old() -> None:
+    """Remove compiled files that no build has used for long."""
+    for path in _kept().glob("*.o"):
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - _KEPT_SECONDS:
+                path.unlink()
+
+
+def _run(command: list[str], folder: Path = OBJECTS) -> None:
     # subtle: linkers for Windows leave files where they run.
-    done = subprocess.run(command, cwd=OBJECTS)
+    done = subprocess.run(command, cwd=folder)
     if done.returncode:
         raise SystemExit(f"{shlex.join(command)} ended with status {done.returncode}")
 

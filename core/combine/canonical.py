@@ -15,6 +15,7 @@ dead ends; else dead ends are looked for where few tokens are allowed (``conjunc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from threading import Lock
 from typing import Any
@@ -25,26 +26,30 @@ from numpy.typing import NDArray
 from cdec.core.combine.conjunction import (
     MAX_STATES,
     MAX_STEPS,
+    MOST,
     ConjunctionSession,
     StuckStates,
 )
 from cdec.core.combine.distances import Distances, distances_of
 from cdec.core.combine.fitting import FittedConstraint, Searched
-from cdec.core.combine.wrapped import ForwardingSession, WrappedConstraint
+from cdec.core.combine.wrapped import WrappedConstraint, most_kept
 from cdec.core.constraint import CANONICAL, Constraint, Facts, all_accept
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, UsageError
-from cdec.core.session import DEAD, DONE, FAR, Session
-from cdec.core.spelling.base import TokenStates
+from cdec.core.mask import allowed_of_masks, forced_of_masks
+from cdec.core.native import library
+from cdec.core.session import DEAD, DONE, FAR, HostSession, Session, integers
+from cdec.core.spelling.base import Plain, TokenStates
 from cdec.core.spelling.kinds import speller_of
 from cdec.core.tokens.vocabulary import Vocabulary
 
-_MOST_STEPS = 1 << 20
-"""Steps that are kept."""
 _FEW_STEPS = 1 << 13
 """Tokens that are followed in search of dead ends: some tenths of a second."""
 _MOST_HELD = 1 << 17
 """States of a session that is shared."""
+_MASK, _TAIL, _INNER_MASK = 0, 2, 3
+"""What the library may need (``CDEC_NEEDS_MASK``)."""
+_empty, _INT64, _NO_ROOM = np.empty, np.dtype(np.int64), np.empty(0, np.int64)
 
 
 class CanonicalTexts(Constraint):
@@ -87,8 +92,13 @@ class CanonicalTexts(Constraint):
         return self.vocabulary.decode(row) == text
 
 
-class SpellerSession(ForwardingSession):
-    """A decoding run of what a tokenizer writes; states are numbers from 0 on.
+_fill_product, _step_product = library.product_fill_mask, library.product_advance
+
+
+class SpellerSession(HostSession):
+    """A decoding run of what a tokenizer writes, by the library; states are numbers from 0 on.
+
+    What the library does not know of a state (``native/canonical/spelled.h``) it is told.
 
     Args:
         speller: Its states and masks, which runs share.
@@ -97,58 +107,222 @@ class SpellerSession(ForwardingSession):
     counts_states = True
 
     def __init__(self, speller: TokenStates[Any]) -> None:
-        super().__init__(None, speller.vocabulary)
         self._speller = speller
-        self._states = [speller.start]
-        self._numbers = {speller.start: 0}
-        self._after: dict[tuple[int, int], int] = {}
-        self._ends = frozenset(speller.vocabulary.eos_token_ids)
+        self.words = speller.words
+        self._end_ids = np.array(speller.vocabulary.eos_token_ids, np.int64)
+        self._columns = library.hold_spelling(speller.columns())
+        self.handle = library.spelled_make(self._columns)
+        self._told: dict[int, Any] = {}
+        self._numbers: dict[Any, int] = {}
         self._lock = Lock()
+        self._start = self._number(speller.start)
 
-    def is_own(self, states: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say which states int64[n] live, bool[n]."""
-        return np.asarray((states >= 0) & (states < len(self._states)))
+    def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the allowed tokens: offsets int64[n + 1], ids int32[...] ascending by state."""
+        return allowed_of_masks(self.fill_mask, integers(states, 1, "states"), self.words)
 
-    def start(self, n: int) -> NDArray[np.int64]:
-        """Return ``n`` states at the beginning, int64[n]."""
-        return np.zeros(n, np.int64)
-
-    def own_mask(self, state: int) -> NDArray[np.int32]:
-        """Return the packed mask of a state, int32[words]; not to be written to."""
-        return self._speller.row(self._states[state])
-
-    def own_end(self, state: int) -> bool:
-        """Say whether a text may end at a state."""
-        return self._speller.may_end(self._states[state])
-
-    def own_after(self, state: int, token: int) -> int:
-        """Return the state after a token; DEAD where the tokenizer writes none such."""
-        found = self._after.get((state, token))
-        if found is None:
-            found = self._step(state, token)
-            if len(self._after) < _MOST_STEPS:
-                self._after[state, token] = found
-        return found
+    def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the only possible next events: offsets int64[n + 1], ids int32[...]."""
+        at = integers(states, 1, "states")
+        return forced_of_masks(self.fill_mask, at, self.words, self._end_ids)
 
     def statistics(self) -> dict[str, int]:
         """Return how many states the session holds."""
         return {"states": len(self)}
 
     def __len__(self) -> int:
-        return len(self._states)
+        found = np.zeros(2, np.int64)
+        library.spelled_statistics(self.handle, found)
+        return int(found[0])
 
-    def _step(self, state: int, token: int) -> int:
-        at = self._states[state]
-        if token in self._ends:
-            return DONE if self._speller.may_end(at) else DEAD
-        after = self._speller.after(at, token) if 0 <= token < self._vocabulary.width else None
-        if after is None:
-            return DEAD
+    def tell(self, needed: NDArray[np.int64]) -> None:
+        """Tell the library what it needs, int64[3], as ``cdec_spelled_fill_mask`` names it."""
+        what, state, token = needed.tolist()
+        if what == _TAIL:
+            library.spelled_tell_tail(self.handle, state, *self._speller.tail_masks(state))
+        elif what == _MASK:
+            library.spelled_tell_mask(self.handle, state, self._speller.row(self._state(state)))
+        else:
+            after = self._speller.after(self._state(state), token)
+            number = DEAD if after is None else self._number(after)
+            library.spelled_tell_step(self.handle, state, token, number)
+
+    def _state(self, number: int) -> Any:
+        if number in self._told:
+            return self._told[number]
+        out = np.empty(3, np.int64)
+        out = np.empty(3 + library.spelled_read(self.handle, number, out), np.int64)
+        library.spelled_read(self.handle, number, out)
+        _, token, tail, *places = out.tolist()
+        return self._speller.state_of(Plain(tuple(places), tail, token))
+
+    def _number(self, state: Any) -> int:
+        plain = self._speller.plain(state)
+        if plain is not None:
+            places = np.array(plain.places, np.int32)
+            context = library.spelled_plain(self.handle, places, plain.tail)
+            return int(library.spelled_number(self.handle, context, plain.token))
         with self._lock:
-            number = self._numbers.setdefault(after, len(self._states))
-            if number == len(self._states):
-                self._states.append(after)
-        return number
+            if state not in self._numbers:
+                context = library.spelled_told(self.handle, self._speller.may_end(state))
+                number = int(library.spelled_number(self.handle, context, 0))
+                self._told[number] = state
+                self._numbers[state] = number
+            return self._numbers[state]
+
+    def _advance_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.int64]
+    ) -> None:
+        _told_all(library.spelled_advance, self.handle, (at, tokens, out), self.tell)
+
+    def _fill_rows(self, at: NDArray[np.int64], packed: NDArray[np.int32]) -> None:
+        _told_all(library.spelled_fill_mask, self.handle, (at, packed), self.tell)
+
+    def _check_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.bool_]
+    ) -> None:
+        out[:] = checked_by_masks(self, at, tokens)
+
+    def _complete_rows(self, at: NDArray[np.int64], out: NDArray[np.bool_]) -> None:
+        library.spelled_complete(self.handle, at, out)
+
+
+def _told_all(
+    call: Callable[..., int],
+    handle: Any,
+    rows: tuple[NDArray[Any], ...],
+    tell: Callable[[NDArray[np.int64]], None],
+) -> None:
+    """Call a function of the library over rows, and tell it in between what it needs."""
+    needed, done = np.empty(3, np.int64), 0
+    while (now := call(handle, *(row[done:] for row in rows), needed)) < len(rows[0]) - done:
+        done += now
+        tell(needed)
+
+
+def checked_by_masks(
+    session: Session, at: NDArray[np.int64], tokens: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Say of tokens int64[n, M] whether the masks of a session's states have them, bool[n, M]."""
+    mask = np.empty((len(at), session.words), np.int32)
+    session.fill_mask(at, mask)
+    is_one = (tokens >= 0) & (tokens < 32 * session.words)
+    ids = np.where(is_one, tokens, 0)
+    bits = np.take_along_axis(mask, ids >> 5, axis=1) >> (ids & 31)
+    return np.asarray(is_one & (bits & 1 == 1))
+
+
+class CanonicalProduct(HostSession):
+    """A decoding run of both in the library, without the dead ends that are known.
+
+    What ``CanonicalSession`` is, for sessions of which the library makes the product: masks, steps
+    and the search for dead ends without a call of Python in between.
+
+    Args:
+        inner: Session of the constraint, on the CPU, which has ``fitted_calls``.
+        spelled: Session of what the tokenizer writes.
+        vocabulary: Of both.
+        looks_ahead: As in ``ConjunctionSession``.
+    """
+
+    counts_states = True
+
+    def __init__(
+        self, inner: Session, spelled: SpellerSession, vocabulary: Vocabulary, *, looks_ahead: bool
+    ) -> None:
+        calls = inner.fitted_calls
+        assert calls is not None
+        self._inner, self._spelled, self._vocabulary = inner, spelled, vocabulary
+        self.words = inner.words
+        self._end_ids = np.array(vocabulary.eos_token_ids, np.int64)
+        settings = (int(looks_ahead), MOST, *most_kept(self.words, [inner]))
+        self._product = calls.product(calls.handle, spelled.handle, settings)
+        starts = int(inner.start(1)[0]), int(spelled.start(1)[0])
+        self._start = int(library.product_pair(self._product, *starts))
+
+    def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
+        """Overwrite ``mask`` int32[n, words] with the exact masks; fastest if C-contiguous."""
+        try:
+            if _fill_product(self._product, states, mask, _NO_ROOM) == len(states):
+                return
+        except (TypeError, ValueError, AttributeError):
+            pass
+        super().fill_mask(states, mask)
+
+    def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
+        """Follow one token a state, int64[n]; DEAD where it is not allowed, DONE after an end."""
+        try:
+            out: NDArray[np.int64] = _empty(len(states), _INT64)
+            if token_ids.dtype is not _INT64:
+                token_ids = token_ids.astype(_INT64, casting="safe")
+            if _step_product(self._product, states, token_ids, out, _NO_ROOM) == len(out):
+                return out
+        except (TypeError, ValueError, AttributeError):
+            pass
+        return super().advance(states, token_ids)
+
+    def find_dead_ends(self, most_steps: int) -> Distances | None:
+        """Find all dead ends, if the states are few; tokens that lead to them are refused then."""
+        found = distances_of(self, self._end_ids, most_steps=most_steps)
+        if found is not None:
+            stuck = found.fewest == FAR
+            library.product_know(self._product, found.states, stuck, self._vocabulary.width)
+        return found
+
+    def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the allowed tokens: offsets int64[n + 1], ids int32[...] ascending by state."""
+        return allowed_of_masks(self.fill_mask, integers(states, 1, "states"), self.words)
+
+    def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the only possible next events: offsets int64[n + 1], ids int32[...]."""
+        at = integers(states, 1, "states")
+        return forced_of_masks(self.fill_mask, at, self.words, self._end_ids)
+
+    def speculation_keys(self, states: Any) -> NDArray[np.int64]:
+        """Return what a next token may be learnt for, int64[n]: the keys of the constraint."""
+        keys: NDArray[np.int64] = self._inner.speculation_keys(self._halves(states)[0])
+        return keys
+
+    def statistics(self) -> dict[str, int]:
+        """Return how many states the session holds, those of its sides included, and its bytes."""
+        found = np.zeros(2, np.int64)
+        library.product_statistics(self._product, found)
+        held = self._inner.statistics()["states"] + self._spelled.statistics()["states"]
+        return {"states": int(found[0]) + held, "memo_bytes": int(found[1])}
+
+    def _halves(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return both sides' states; DEAD for what is no pair."""
+        at = integers(states, 1, "states")
+        left, right = np.empty(len(at), np.int64), np.empty(len(at), np.int64)
+        library.product_halves(self._product, at, left, right)
+        return left, right
+
+    def _tell(self, needed: NDArray[np.int64]) -> None:
+        what, state, token = needed.tolist()
+        if what < _INNER_MASK:
+            self._spelled.tell(needed)
+        elif what == _INNER_MASK:  # it says why it cannot
+            self._inner.fill_mask(np.array([state]), np.empty((1, self.words), np.int32))
+        else:
+            self._inner.advance(np.array([state]), np.array([token]))
+
+    def _advance_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.int64]
+    ) -> None:
+        _told_all(_step_product, self._product, (at, tokens, out), self._tell)
+
+    def _fill_rows(self, at: NDArray[np.int64], packed: NDArray[np.int32]) -> None:
+        _told_all(_fill_product, self._product, (at, packed), self._tell)
+
+    def _check_rows(
+        self, at: NDArray[np.int64], tokens: NDArray[np.int64], out: NDArray[np.bool_]
+    ) -> None:
+        out[:] = checked_by_masks(self, at, tokens)
+
+    def _complete_rows(self, at: NDArray[np.int64], out: NDArray[np.bool_]) -> None:
+        left, right = self._halves(at)
+        complete = self._inner.is_complete(left) & self._spelled.is_complete(right)
+        out[:] = complete | (at == DONE)
 
 
 class CanonicalSession(ConjunctionSession):
@@ -178,16 +352,6 @@ class CanonicalSession(ConjunctionSession):
             ends_itself=(ends_itself, False),
             looks_ahead=looks_ahead,
         )
-        self._spelled = spelled
-
-    def fill_within(self, states: NDArray[np.int64], mask: NDArray[np.int32]) -> None:
-        """Overwrite ``mask`` with the inner masks, and what the tokenizer writes."""
-        left, right = self._halves(states)
-        self._sides[0].fill_mask(left, mask)
-        for row, state in enumerate(right.tolist()):
-            if state >= 0:
-                mask[row] &= self._spelled.own_mask(state)
-        self._note_wide(states, mask)
 
     def find_dead_ends(self, most_steps: int) -> Distances | None:
         """Find all dead ends, if the states are few; tokens that lead to them are refused then."""
@@ -272,10 +436,13 @@ class CanonicalConstraint(WrappedConstraint):
         """Start a run on the host that does not look for dead ends."""
         return self._walk(looks_ahead=False)
 
-    def _walk(self, *, looks_ahead: bool) -> CanonicalSession:
+    def _walk(self, *, looks_ahead: bool) -> CanonicalProduct | CanonicalSession:
+        inner, spelled = self.inner.session("cpu"), self._texts.spelled()
+        if inner.fitted_calls is not None and not self.inner.facts.ends_itself:
+            return CanonicalProduct(inner, spelled, self.vocabulary, looks_ahead=looks_ahead)
         return CanonicalSession(
-            self.inner.session("cpu"),
-            self._texts.spelled(),
+            inner,
+            spelled,
             self.vocabulary,
             ends_itself=self.inner.facts.ends_itself,
             looks_ahead=looks_ahead,

@@ -101,7 +101,7 @@ class ConjunctionSession(KeptSession):
         looks_ahead: bool = True,
         keyed: int = 0,
     ) -> None:
-        super().__init__(first, vocabulary)
+        super().__init__(first, vocabulary, (first, second))
         self._sides = (first, second)
         self._keyed = keyed
         self._refuses = looks_ahead or any(ends_itself)
@@ -188,9 +188,9 @@ class ConjunctionSession(KeptSession):
         return keys
 
     def statistics(self) -> dict[str, int]:
-        """Return how many states the session holds, those of its sides included."""
+        """Return how many states the session holds, those of its sides included, and its memo."""
         held = sum(side.statistics()["states"] for side in self._sides)
-        return {"states": len(self._pairs) + held}
+        return {"states": len(self._pairs) + held, "memo_bytes": self.memo_bytes}
 
     def _halves(self, states: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return both sides' states; DEAD for what is no pair."""

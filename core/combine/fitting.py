@@ -159,7 +159,7 @@ class FittedSession(ForwardingSession):
         self._distances = distances or inner
         is_packed = inner.counts_states and most <= MOST_TOKENS
         self._pairs: PairTable | PackedPairs = PackedPairs() if is_packed else PairTable()
-        calls = (is_packed and inner.fitted_calls) or FittedCalls(None, _never, _never)
+        calls = (is_packed and inner.fitted_calls) or FittedCalls(None, _never, _never, _never)
         self._handle, self._fill, self._step = calls.handle, calls.fill_mask, calls.advance
         # Where pairs are packed: what is needed ahead of inner states, -1 where it was not asked.
         self._needed_ahead = np.empty(0, np.int64)

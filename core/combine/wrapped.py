@@ -256,21 +256,40 @@ _NONE = np.empty(0, _INT64)
 _empty, _fill_kept, _step_kept = np.empty, library.memo_fill_mask, library.memo_advance
 
 
+def most_kept(words: int, sides: Iterable[Session | None]) -> tuple[int, int]:
+    """Return how many masks of so many words, and steps, a session of others keeps at most.
+
+    What its sides may keep for each other bounds it, too.
+    """
+    limits = [side.memo_budget for side in sides if side is not None]
+    most = min([_KEPT_BYTES, *(limit for limit in limits if limit is not None)])
+    return max(most // (4 * words), 1), max(min(_KEPT_STEPS, most // 64), 1)
+
+
 class KeptSession(ForwardingSession):
     """A forwarding session that keeps its masks and steps: those that are known cost one call.
 
     For kinds whose answers take longer than a look-up and depend on the state alone. Kept are masks
-    up to 64 MiB, the newest, and up to 2**18 steps, 8 MiB.
+    up to 64 MiB, the newest, and up to 2**18 steps, 8 MiB; less where a session within, or one of
+    ``sides``, may keep less.
 
     Args:
         inner: As in ``ForwardingSession``.
         vocabulary: Of the model.
+        sides: All sessions that are asked.
     """
 
-    def __init__(self, inner: Session | None, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, inner: Session | None, vocabulary: Vocabulary, sides: Sequence[Session] = ()
+    ) -> None:
         super().__init__(inner, vocabulary)
-        most = max(_KEPT_BYTES // (4 * self.words), 1)
-        self._memo = library.memo_make(self.words, most, _KEPT_STEPS)
+        most = most_kept(self.words, sides or [inner])
+        self._memo = library.memo_make(self.words, *most)
+
+    @property
+    def memo_bytes(self) -> int:
+        """Bytes of masks and steps that are kept."""
+        return int(library.memo_bytes(self._memo))
 
     @abstractmethod
     def __len__(self) -> int:

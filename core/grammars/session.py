@@ -282,7 +282,7 @@ _advance, _check, _fill_mask = (
     library.grammar_check,
     library.grammar_fill_mask,
 )
-_FITTED = library.grammar_fill_fitted, library.grammar_advance_fitted
+_FITTED = library.grammar_fill_fitted, library.grammar_advance_fitted, library.product_of_grammar
 _INT64 = np.dtype(np.int64)
 _MEMORY_FULL = -2
 """The library's status; -1: too much work."""
@@ -317,7 +317,7 @@ class GrammarSession(HostSession):
     ) -> None:
         self._engine = engine
         self._reach, self._trie = reach, trie
-        self.words = mask_words(width)
+        self.words, self.memo_budget = mask_words(width), engine.budget
         most = min(_MOST_STEPS, engine.budget // 64)
         self._session = library.grammar_session_make(engine.handle, self.words, most)
         self._start = int(library.grammar_start(self._session))

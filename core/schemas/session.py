@@ -151,13 +151,13 @@ class SchemaSession(HostSession):
         self.engine = engine
         self._handle = engine.handle
         self._ends = np.array(end_ids, np.int64)
-        self.words = mask_words(width)
+        self.words, self.memo_budget = mask_words(width), engine.budget
         self._before = engine.statistics()["states"]
         self._start = engine.start()
 
     @property
     def fitted_calls(self) -> FittedCalls:
-        return FittedCalls(self._handle, *_FITTED)
+        return FittedCalls(self._handle, *_FITTED, library.product_of_schema)
 
     def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
         """Follow one token a state; O(1) each where it was done before."""

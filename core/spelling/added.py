@@ -23,6 +23,7 @@ class AddedTokens:
         self.texts = dict(texts)
         self._contents = sorted(set(texts.values()))
         self._beginnings = {text[:size] for text in self._contents for size in range(1, len(text))}
+        self._lasts = {text[-1:] for text in self._beginnings}
         self._longest = max(map(len, self._contents), default=0)
         named = [(token, i) for i, token in enumerate(token_bytes) if token and i not in texts]
         self._sorted = sorted(named) if texts else []
@@ -39,6 +40,10 @@ class AddedTokens:
                 if len(text) > len(beginning) and text.startswith(beginning):
                     found += self._beginning_with(text[len(beginning) :])
         return found
+
+    def may_begin(self, token: bytes) -> bool:
+        """Say whether one of the texts is begun behind another token that stands alone."""
+        return token[-1:] in self._lasts and self.after(NONE, token) != NONE
 
     def after(self, begun: Begun, token: bytes) -> Begun | None:
         """Return what is begun after another token; None where a text is completed."""

@@ -60,14 +60,22 @@ class Merges:
         self._width = width
         self.is_made: NDArray[np.bool_] = np.zeros(width, np.bool_)
         self.is_made[made] = True
-        self._rights, self._made_at = last[:, 1], last[:, 2]
+        self._lefts, self._rights, self._made_at = (last[:, i].copy() for i in range(3))
         self._is_tangled = np.zeros(len(words), np.bool_)
         self._is_tangled[made] = last[made, 3] == 0
         self._tangled = np.flatnonzero(self._is_tangled)
-        self._tree(made[~self._is_tangled[made]], last[:, 0])
+        self._tree(made[~self._is_tangled[made]], self._lefts)
         self._rows: Recent[NDArray[np.int32]] = Recent(1 << 30, _ROW_BYTES)
         self._all = np.packbits(np.pad(self.is_made, (0, -width % 32)), bitorder="little").view(
             np.int32
+        )
+
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        """Return what ``cdec_spelling`` holds of merges, from ``pairs`` on."""
+        return (
+            *(self._pairs, self._ranks, self._made, self._lefts, self._rights, self._made_at),
+            *(self.is_made, self._is_tangled, self._tangled.astype(np.int32)),
+            *(self._starts, self._symbols, self._place, self._token, self._stop, self._rank),
         )
 
     def row(self, token: int) -> NDArray[np.int32]:
@@ -96,7 +104,7 @@ class Merges:
                 self._pairs,
                 self._ranks,
                 ends,
-                np.ascontiguousarray(self._made_at[ends]),
+                self._made_at[ends],
                 self._place,
                 self._token,
                 self._stop,

@@ -8,15 +8,18 @@ did not, and then byte pair encoding must leave the two tokens apart (``merges``
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.mask import offsets_of
 from cdec.core.recent import Recent
 from cdec.core.spelling.added import NONE, Begun
-from cdec.core.spelling.base import TokenStates
-from cdec.core.spelling.composition import is_normal, stands_alone, tail_of
+from cdec.core.spelling.base import Plain, TokenStates, spelling_columns
+from cdec.core.spelling.composition import is_normal, stands_alone
+from cdec.core.spelling.composition import tail_of as tail_of_text
 from cdec.core.spelling.reading import Spelling
 from cdec.core.spelling.shapes import code_points_of, needed_bytes
 
@@ -27,6 +30,8 @@ _NOWHERE = -1
 Guess: TypeAlias = "tuple[int, int, bytes | None]"
 """Place, one of the two above, and the pre-token's text where a whole token may stand for it."""
 _NO_TOKEN = -1
+_SIMPLE, _TOLD = 1, 2
+"""How the library follows a token behind a plain state: by its shape, or as it is told."""
 _KEPT_BYTES = 64 << 20
 """Of masks."""
 _KEPT, _KEPT_LANDINGS = 256, 1 << 16
@@ -71,6 +76,10 @@ class _Tailed(NamedTuple):
 START = Spelled(((_NOWHERE, _ACROSS, None),))
 
 
+def _flat(lists: Sequence[Iterable[int]]) -> NDArray[np.int32]:
+    return np.array([each for some in lists for each in some], np.int32)
+
+
 class Speller(TokenStates[Spelled]):
     """States and masks of what a tokenizer writes.
 
@@ -100,6 +109,7 @@ class Speller(TokenStates[Spelled]):
         self._is_read = {
             i for i, token in enumerate(self.vocabulary.token_bytes) if token in self._beginnings
         }
+        self._tail_ids, self._tail_texts = {"": 0}, [""]
 
     @property
     def start(self) -> Spelled:
@@ -162,8 +172,74 @@ class Speller(TokenStates[Spelled]):
             text = state.tail + self.vocabulary.token_bytes[token].decode()
             if not is_normal(text):
                 return None
-            tail = tail_of(text)
+            tail = tail_of_text(text)
         return START._replace(added=added, tail=tail)
+
+    # --- What the library follows (``native/canonical``).
+
+    def columns(self) -> tuple[Any, ...]:
+        """Return the tokenizer as the library has it, and which tokens it follows itself."""
+        splits, shapes = self._splits, self._shapes
+        cells = [to for row in splits.across for to in row]
+        lengths = (shapes.sequences >= 0).sum(axis=1)
+        index = {tail: number for number, tail in enumerate(self._tails)} | {b"": -1}
+        tail_classes = [self._classes_of(tail) for tail in self._tails]
+        kind, tail_of = self._kinds()
+        return spelling_columns(
+            *(self.words, self.vocabulary, splits.first, splits.within.reshape(-1)),
+            *(offsets_of([len(to) for to in cells]), _flat(cells), splits.may_end),
+            *(offsets_of(lengths), shapes.sequences[shapes.sequences >= 0].astype(np.int32)),
+            np.array([index[tail] for tail in shapes.tails], np.int32),
+            *(offsets_of([len(each) for each in tail_classes]), _flat(tail_classes)),
+            *(~self._is_whole, shapes.of, kind, tail_of, *self._spelling.merges.columns()),
+        )
+
+    def _kinds(self) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        """Return of tokens how the library follows them behind plain states, and their tails."""
+        kind = np.zeros(self.vocabulary.width, np.uint8)
+        tail_of = np.zeros(self.vocabulary.width, np.int32)
+        told = self._is_read | set(self._joining)
+        kind[[*self.vocabulary.special_token_ids, *self._spelling.added.texts]] = _TOLD
+        begins = self._spelling.added.may_begin
+        for token, parts in enumerate(self._spelling.parts):
+            if parts is None or kind[token] == _TOLD:
+                continue
+            is_plain = parts.text and not parts.lead and not parts.tail and token not in told
+            is_simple = is_plain and not begins(self.vocabulary.token_bytes[token])
+            kind[token] = _SIMPLE if is_simple else _TOLD
+            if is_simple and self._spelling.is_composed:
+                tail_of[token] = self._tail_id(tail_of_text(parts.text))
+        return kind, tail_of
+
+    def _tail_id(self, tail: str) -> int:
+        number = self._tail_ids.setdefault(tail, len(self._tail_texts))
+        if number == len(self._tail_texts):
+            self._tail_texts.append(tail)
+        return number
+
+    def plain(self, state: Spelled) -> Plain | None:
+        """Return a state where no character, no added token and no whole token is begun."""
+        if state.begun or state.added:
+            return None
+        for place, way, text in state.guesses:
+            if text is not None or way != (_ACROSS if place == _NOWHERE else _WITHIN):
+                return None
+        places = tuple(sorted(place for place, _, _ in state.guesses))
+        return Plain(places, self._tail_id(state.tail), state.token)
+
+    def state_of(self, plain: Plain) -> Spelled:
+        """Return the state that is ``plain`` in the library."""
+        guesses = [(p, _ACROSS if p == _NOWHERE else _WITHIN, None) for p in plain.places]
+        tail = self._tail_texts[plain.tail]
+        return Spelled(tuple(sorted(guesses, key=repr)), plain.token, tail=tail)
+
+    def tail_masks(self, tail: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the masks of what keeps a text normal, and of what may break it off."""
+        state = START._replace(tail=self._tail_texts[tail])
+        barred = self._uncomposed(state) if self._spelling.is_composed else []
+        texts = self._spelling.added.texts
+        ids = [token for token in texts if self._after_added(state, token) is not None]
+        return ~self.packed(barred), self._breaks | self.packed(ids)
 
     # --- Guesses.
 
@@ -371,4 +447,4 @@ class Speller(TokenStates[Spelled]):
             return state.tail
         if not text.isascii() and not is_normal(state.tail + text):
             return None
-        return tail_of(state.tail + text)
+        return tail_of_text(state.tail + text)

@@ -156,6 +156,20 @@ FIELDS(grammar_settings, cdec_grammar_settings,
        &cdec_grammar_settings::budget, &cdec_grammar_settings::most_bytes,
        &cdec_grammar_settings::pause_at, &cdec_grammar_settings::stop_at,
        &cdec_grammar_settings::at_once)
+FIELDS(spelling, cdec_spelling, &cdec_spelling::words, &cdec_spelling::width,
+       &cdec_spelling::end_ids, &cdec_spelling::first, &cdec_spelling::within,
+       &cdec_spelling::across_offsets, &cdec_spelling::across, &cdec_spelling::may_end,
+       &cdec_spelling::shape_offsets, &cdec_spelling::shape_classes, &cdec_spelling::shape_tail,
+       &cdec_spelling::tail_offsets, &cdec_spelling::tail_classes, &cdec_spelling::shape_lead,
+       &cdec_spelling::shape_of, &cdec_spelling::kind, &cdec_spelling::tail_of,
+       &cdec_spelling::pairs, &cdec_spelling::ranks, &cdec_spelling::made, &cdec_spelling::lefts,
+       &cdec_spelling::rights, &cdec_spelling::made_at, &cdec_spelling::is_made,
+       &cdec_spelling::is_tangled, &cdec_spelling::tangled, &cdec_spelling::symbol_starts,
+       &cdec_spelling::symbols, &cdec_spelling::place, &cdec_spelling::token,
+       &cdec_spelling::stop, &cdec_spelling::rank)
+FIELDS(product_settings, cdec_product_settings, &cdec_product_settings::looks_ahead,
+       &cdec_product_settings::most_states, &cdec_product_settings::most_masks,
+       &cdec_product_settings::most_steps)
 #undef FIELDS
 
 // What functions make, freed by cdec_NAME_free.
@@ -174,6 +188,8 @@ OBJECT(tree_worker)
 OBJECT(schema_engine)
 OBJECT(grammar_engine)
 OBJECT(grammar_session)
+OBJECT(spelled)
+OBJECT(product)
 #undef OBJECT
 
 }  // namespace binding
@@ -242,6 +258,7 @@ static PyMethodDef table[] = {
     ROW(memo_advance, "memo states:n tokens:n out:n missing:k"),
     ROW(memo_keep_masks, "memo states:n mask:n,w"),
     ROW(memo_keep_steps, "memo states:n tokens:n after:n"),
+    ROW(memo_bytes, "memo"),
     ROW(merge_words, "pairs:m ranks:m made:m symbols:s starts:n+1 lengths:n last:n,k"),
     ROW(follow_row,
         "pairs:m ranks:m spine:k spine_ranks:k place:v token:p stop:p rank:p row:w"),
@@ -386,6 +403,28 @@ static PyMethodDef table[] = {
     ROW(grammar_fill_fitted, "session states:n ahead:a mask:n,w"),
     ROW(grammar_advance_fitted, "session states:n ahead:a tokens:n out:n"),
     ROW(grammar_statistics, "session out:s"),
+    // canonical spellings
+    STRUCT(spelling),
+    MAKE(spelled_make, "spelling"),
+    ROW(spelled_plain, "spelled places:p tail"),
+    ROW(spelled_told, "spelled may_end"),
+    ROW(spelled_number, "spelled context token"),
+    ROW(spelled_read, "spelled state out:k"),
+    ROW(spelled_tell_step, "spelled state token after"),
+    ROW(spelled_tell_mask, "spelled state mask:w"),
+    ROW(spelled_tell_tail, "spelled tail kept:w breaks:w"),
+    ROW(spelled_fill_mask, "spelled states:n mask:n,w needed:k"),
+    ROW(spelled_advance, "spelled states:n tokens:n out:n needed:k"),
+    ROW(spelled_complete, "spelled states:n out:n"),
+    ROW(spelled_statistics, "spelled out:k"),
+    MAKE(product_of_grammar, "session spelled settings"),
+    MAKE(product_of_schema, "engine spelled settings"),
+    ROW(product_pair, "product left right"),
+    ROW(product_halves, "product states:n left:n right:n"),
+    ROW(product_fill_mask, "product states:n mask:n,w needed:k"),
+    ROW(product_advance, "product states:n tokens:n out:n needed:k"),
+    ROW(product_know, "product states:n stuck:n most_ways"),
+    ROW(product_statistics, "product out:k"),
     {nullptr, nullptr, 0, nullptr},
 };
 

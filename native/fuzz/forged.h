@@ -64,16 +64,18 @@ class Arguments {
       }
   }
 
-  // Fresh copies of all arrays, in which the bytes change so many elements.
-  void forge(Bytes &bytes, int changes) {
+  // Fresh copies of all arrays; the bytes change so many elements of those of the first arguments.
+  void forge(Bytes &bytes, int changes, int64_t arguments = INT64_MAX) {
     for (size_t i = 0; i < arrays_.size(); ++i) {
       Array &array = arrays_[i];
       array.used = std::make_unique<uint8_t[]>(array.kept.size());
       std::copy(array.kept.begin(), array.kept.end(), array.used.get());
       structs_[places_[i].argument][places_[i].word] = reinterpret_cast<int64_t>(array.used.get());
     }
-    for (; changes > 0 && !bytes.empty(); --changes)
-      arrays_[bytes.read<uint16_t>() % arrays_.size()].change(bytes);
+    size_t count = 0;
+    while (count < places_.size() && places_[count].argument < arguments) ++count;
+    for (; changes > 0 && count > 0 && !bytes.empty(); --changes)
+      arrays_[bytes.read<uint16_t>() % count].change(bytes);
   }
 
   template <class S>
@@ -124,5 +126,62 @@ inline int64_t chosen(int64_t token, const std::vector<int32_t> &mask, int64_t v
   }
   return token;
 }
+
+// Numbers of tokens for some parts, most of them any.
+inline std::vector<int32_t> budgets(Bytes &bytes, int64_t parts) {
+  std::vector<int32_t> most(parts, -1);
+  for (int tried = 0; tried < 4 && parts > 0; ++tried)
+    most[bytes.read<uint16_t>() % parts] = bytes.read<uint8_t>() % 8 - 1;
+  return most;
+}
+
+// A walk through the product of a constraint with spellings that are told at random.
+class Told {
+ public:
+  explicit Told(int64_t words) : words_(words) {
+    spelling_.words = words;
+    spelling_.width = 32 * words;
+    spelled_ = cdec_spelled_make(&spelling_);
+    for (int64_t i = 0; i < 3; ++i) cdec_spelled_number(spelled_, cdec_spelled_told(spelled_, i), i);
+  }
+  ~Told() { cdec_spelled_free(spelled_); }
+  cdec_spelled *get() { return spelled_; }
+
+  void walk(cdec_product *product, Bytes &bytes, int64_t start, int64_t vocabulary) {
+    std::vector<int32_t> mask(words_);
+    int64_t state = cdec_product_pair(product, start, 0), needed[3], left, right;
+    for (int64_t steps = 0; state >= 0 && steps < 32 && !bytes.empty(); ++steps) {
+      for (int64_t told = 0; told < 256; ++told) {
+        if (cdec_product_fill_mask(product, {&state, 1}, {mask.data(), 1, words_}, {needed, 3}))
+          break;
+        if (!tell(bytes, needed)) return;
+      }
+      const int64_t token = chosen(bytes.read<uint16_t>(), mask, vocabulary);
+      int64_t next = CDEC_DEAD;
+      for (int64_t told = 0; told < 256; ++told) {
+        if (cdec_product_advance(product, {&state, 1}, {&token, 1}, {&next, 1}, {needed, 3})) break;
+        if (!tell(bytes, needed)) return;
+      }
+      cdec_product_halves(product, {&next, 1}, {&left, 1}, {&right, 1});
+      state = next;
+    }
+  }
+
+ private:
+  bool tell(Bytes &bytes, const int64_t *needed) {
+    if (needed[0] == CDEC_NEEDS_MASK) {
+      std::vector<int32_t> mask(words_, bytes.read<int32_t>());
+      return cdec_spelled_tell_mask(spelled_, needed[1], {mask.data(), words_}) == 0;
+    }
+    const int64_t after = bytes.read<uint8_t>() % 4 - 1;
+    if (needed[0] == CDEC_NEEDS_STEP)
+      return cdec_spelled_tell_step(spelled_, needed[1], needed[2], after) == 0;
+    return false;
+  }
+
+  const int64_t words_;
+  cdec_spelling spelling_{};
+  cdec_spelled *spelled_;
+};
 
 }  // namespace fuzz

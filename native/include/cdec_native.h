@@ -331,6 +331,8 @@ CDEC_API int64_t cdec_memo_advance(cdec_memo *memo, cdec_i64 states, cdec_i64 to
 CDEC_API int64_t cdec_memo_keep_masks(cdec_memo *memo, cdec_i64 states, cdec_i32_rows mask);
 CDEC_API int64_t cdec_memo_keep_steps(cdec_memo *memo, cdec_i64 states, cdec_i64 tokens,
                                       cdec_i64 after);
+/* Return how many bytes masks and steps take. */
+CDEC_API int64_t cdec_memo_bytes(cdec_memo *memo);
 
 /* Byte pair encoding. Merges of a left and a right symbol, `pairs` [m] as left << 32 | right, ascending,
  * with their ranks, the lowest first, and what they make. Merge words of symbols in place, as long as
@@ -966,6 +968,106 @@ CDEC_API int64_t cdec_schema_engine_progress(cdec_schema_engine *engine, int64_t
 CDEC_API int64_t cdec_schema_engine_drop(cdec_schema_engine *engine);
 /* Write counts [9]: states, frames, steps, mask hits, misses, masks, epochs, bytes of masks, bytes. */
 CDEC_API int64_t cdec_schema_engine_statistics(cdec_schema_engine *engine, cdec_i64_out counts);
+
+/* ---- canonical spellings -------------------------------------------------------------------------
+ *
+ * What a tokenizer writes: states are numbers from 0, each a context and a last token (-1: none). Of
+ * plain contexts, sets of places with a tail, the library knows what follows; of others it is told.
+ * A call that lacks something comes back with the rows that are done, and says in needed [3] what: one of
+ * these, the state, or the tail, and the token. Told, and called again from that row on, it goes on. */
+#define CDEC_NEEDS_MASK 0       /* of a state of what is spelled */
+#define CDEC_NEEDS_STEP 1       /* behind a token of one */
+#define CDEC_NEEDS_TAIL 2       /* masks of a tail */
+#define CDEC_NEEDS_INNER_MASK 3 /* of a state of the constraint: it had no room, or too much work */
+#define CDEC_NEEDS_INNER_STEP 4
+
+/* A tokenizer of byte pair encoding (cdec.core.spelling.speller); all arrays but end_ids are empty where
+ * every state is told. They are the caller's own: what they hold as an index is in range. P places, C
+ * classes of characters, S shapes of tokens, V tokens of text, m merges. */
+typedef struct cdec_spelling {
+  int64_t words, width;
+  cdec_i64 end_ids;
+  cdec_i32 first;          /* [C] place after the first character of a text, -1 for none */
+  cdec_i32 within;         /* [P * C] after a character of the same pre-token */
+  cdec_i64 across_offsets; /* [P * C + 1] those after a character before which one ended */
+  cdec_i32 across;
+  cdec_bool may_end;       /* [P] */
+  cdec_i64 shape_offsets;  /* [S + 1] classes of a shape's whole characters */
+  cdec_i32 shape_classes;
+  cdec_i32 shape_tail;     /* [S] the begin of a character at its end, -1 for none: */
+  cdec_i64 tail_offsets;   /* classes of those that begin so */
+  cdec_i32 tail_classes;
+  cdec_bool shape_lead;    /* [S] whether it begins within a character */
+  cdec_i32 shape_of;       /* [V] -1: no text */
+  cdec_u8 kind;            /* [V] 0: never written, 1: found here behind plain contexts, 2: told */
+  cdec_i32 tail_of;        /* [V] what may yet be composed behind a token */
+  cdec_i64 pairs;          /* [m] as cdec_merge_words has them */
+  cdec_i32 ranks, made;
+  cdec_i32 lefts, rights, made_at; /* [V] parts of a token and its rank, -1 for none */
+  cdec_bool is_made, is_tangled;   /* [V] whether merges make it; whether ranks did not ascend */
+  cdec_i32 tangled;                /* these tokens */
+  cdec_i64 symbol_starts;          /* [V + 1] */
+  cdec_i32 symbols;
+  cdec_i32 place, token, stop, rank; /* as cdec_follow_row has them */
+} cdec_spelling;
+
+typedef struct cdec_spelled cdec_spelled;
+/* `spelling` lives as long as what is made. */
+CDEC_API cdec_spelled *cdec_spelled_make(const cdec_spelling *spelling);
+CDEC_API void cdec_spelled_free(cdec_spelled *spelled);
+/* Return the number of a plain context: ascending places, -1 before a text; -1 for places that are none.
+ * Of a new one that is told. Of a state. */
+CDEC_API int64_t cdec_spelled_plain(cdec_spelled *spelled, cdec_i32 places, int64_t tail);
+CDEC_API int64_t cdec_spelled_told(cdec_spelled *spelled, int64_t may_end);
+CDEC_API int64_t cdec_spelled_number(cdec_spelled *spelled, int64_t context, int64_t token);
+/* Write context, token, tail and the places of a state, as far as there is room; return how many places
+ * there are, -1 for a context that is told. */
+CDEC_API int64_t cdec_spelled_read(cdec_spelled *spelled, int64_t state, cdec_i64_out out);
+/* Tell the state behind a token, CDEC_DEAD for none; the mask of a state [words]; of a tail the tokens
+ * that keep a text normal, and those that may break it off where it may end. */
+CDEC_API int64_t cdec_spelled_tell_step(cdec_spelled *spelled, int64_t state, int64_t token,
+                                        int64_t after);
+CDEC_API int64_t cdec_spelled_tell_mask(cdec_spelled *spelled, int64_t state, cdec_i32 mask);
+CDEC_API int64_t cdec_spelled_tell_tail(cdec_spelled *spelled, int64_t tail, cdec_i32 kept,
+                                        cdec_i32 breaks);
+/* As cdec_product_fill_mask and cdec_product_advance, of what is spelled alone. */
+CDEC_API int64_t cdec_spelled_fill_mask(cdec_spelled *spelled, cdec_i64 states,
+                                        cdec_i32_rows_out mask, cdec_i64_out needed);
+CDEC_API int64_t cdec_spelled_advance(cdec_spelled *spelled, cdec_i64 states, cdec_i64 tokens,
+                                      cdec_i64_out out, cdec_i64_out needed);
+/* Say where texts may end, CDEC_DONE included. */
+CDEC_API int64_t cdec_spelled_complete(cdec_spelled *spelled, cdec_i64 states, cdec_bool_out out);
+/* Write how many states there are, and bytes of all. */
+CDEC_API int64_t cdec_spelled_statistics(cdec_spelled *spelled, cdec_i64_out out);
+
+/* A constraint as a tokenizer spells it: states are pairs, numbered from 0 as they are met. Tokens that
+ * lead to proved dead ends are refused (native/canonical/product.cc). What both read must live as long. */
+typedef struct cdec_product_settings {
+  int64_t looks_ahead; /* whether dead ends are looked for */
+  int64_t most_states; /* that a search looks at; and tokens of a state that is looked at */
+  int64_t most_masks, most_steps; /* that are kept */
+} cdec_product_settings;
+typedef struct cdec_product cdec_product;
+CDEC_API cdec_product *cdec_product_of_grammar(cdec_grammar_session *session, cdec_spelled *spelled,
+                                               const cdec_product_settings *settings);
+CDEC_API cdec_product *cdec_product_of_schema(cdec_schema_engine *engine, cdec_spelled *spelled,
+                                              const cdec_product_settings *settings);
+CDEC_API void cdec_product_free(cdec_product *product);
+/* Return the number of a pair of states; -1 where one is none. */
+CDEC_API int64_t cdec_product_pair(cdec_product *product, int64_t left, int64_t right);
+/* Write both sides' states, CDEC_DEAD for what is no pair. */
+CDEC_API int64_t cdec_product_halves(cdec_product *product, cdec_i64 states, cdec_i64_out left,
+                                     cdec_i64_out right);
+/* Overwrite `mask` [n, words]; -1 for another width. Write the states behind tokens. */
+CDEC_API int64_t cdec_product_fill_mask(cdec_product *product, cdec_i64 states,
+                                        cdec_i32_rows_out mask, cdec_i64_out needed);
+CDEC_API int64_t cdec_product_advance(cdec_product *product, cdec_i64 states, cdec_i64 tokens,
+                                      cdec_i64_out out, cdec_i64_out needed);
+/* Take whether states [n], all there are, are stuck; look ahead at states of up to `most_ways` tokens. */
+CDEC_API int64_t cdec_product_know(cdec_product *product, cdec_i64 states, cdec_bool stuck,
+                                   int64_t most_ways);
+/* Write how many states there are, and bytes of all. */
+CDEC_API int64_t cdec_product_statistics(cdec_product *product, cdec_i64_out out);
 
 /* ---- sampling: contexts of a model --------------------------------------------------------------
  *

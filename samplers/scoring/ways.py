@@ -20,6 +20,7 @@ from cdec.core.constraint import DEAD, DONE, Constraint, Facts, Session
 from cdec.core.device_session import on_device
 from cdec.core.errors import LimitError
 from cdec.core.session import Completions
+from cdec.core.token_budgets import Step, spelling_steps
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -77,50 +78,23 @@ def ways_within(text: bytes, tokens: SortedTokens, session: Session) -> list[dic
     Raises:
         LimitError: The constraint has more than 256 states behind the same bytes.
     """
-    n = len(text)
-    reached: list[dict[int, int]] = [{} for _ in range(n + 1)]
-    reached[0][int(session.start(1)[0])] = 0
-    steps: list[list[tuple[int, int, int]]] = []
-    for start in range(n):
-        first = len(steps)
-        reached[start] = {state: first + i for i, state in enumerate(reached[start])}
-        if len(reached[start]) > _MOST_STATES:
+    reached: list[dict[int, int]] = [{} for _ in range(len(text) + 1)]
+    steps: list[list[Step]] = []
+    for at, states, found in spelling_steps(session, text, tokens.beginnings, tokens.longest):
+        if len(states) > _MOST_STATES:
             raise LimitError(
-                f"after {start} bytes the constraint has more than {_MOST_STATES} states, so the "
+                f"after {at} bytes the constraint has more than {_MOST_STATES} states, so the "
                 "spellings of the text cannot be summed",
                 hint="Score it without the constraint, or leave the sums out.",
             )
-        listed = list(tokens.beginnings(text[start : start + tokens.longest]))
-        steps += _steps(session, list(reached[start]), start, listed)
-        for found in steps[first:]:
-            for _, end, state in found:
-                reached[end].setdefault(state, -1)
-    reached[n] = _ends(session, list(reached[n]), len(steps))
+        reached[at] = {state: len(steps) + i for i, state in enumerate(states)}
+        steps += found if at < len(text) else []
+    reached[-1] = _ends(session, list(reached[-1]), len(steps))
     known = [
         {token: reached[end][state] for token, end, state in found if state in reached[end]}
         for found in steps
     ]
     return _without_dead_ends(known)
-
-
-def _steps(
-    session: Session, states: list[int], start: int, listed: Sequence[tuple[int, list[int]]]
-) -> list[list[tuple[int, int, int]]]:
-    """Return for each state the tokens that it allows, the bytes before what follows, its state.
-
-    Args:
-        listed: Lengths, and the tokens of this length that stand next.
-    """
-    tokens = np.array([token for _, ids in listed for token in ids], np.int64)
-    ends = [start + length for length, ids in listed for _ in ids]
-    at = np.repeat(np.array(states, np.int64), len(tokens))
-    after = np.asarray(session.advance(at, np.tile(tokens, len(states)))).reshape(
-        len(states), len(tokens)
-    )
-    return [
-        [step for step in zip(tokens.tolist(), ends, row, strict=True) if step[2] != DEAD]
-        for row in after.tolist()
-    ]
 
 
 def _ends(session: Session, states: list[int], last: int) -> dict[int, int]:

@@ -16,6 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 from cdec.core import native
+from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.native.test_threads import constraint_of
 
@@ -81,8 +82,10 @@ def packed(arguments: tuple[Any, ...]) -> bytes:
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = Vocabulary.from_tokenizer("embedded")
+    more = {"grammar": (TokenTrie.of(vocabulary).arrays(),)}
     for kind in MADE_BY:
-        (folder / kind).write_bytes(packed(arguments_of(kind, vocabulary)))
+        arguments = (*arguments_of(kind, vocabulary), *more.get(kind, ()))
+        (folder / kind).write_bytes(packed(arguments))
 
 
 if __name__ == "__main__":

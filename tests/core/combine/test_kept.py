@@ -150,6 +150,28 @@ def met(vocabulary: Vocabulary) -> Constraint:
     return ConjunctionConstraint(*sides)
 
 
+def beside_any(inner: Constraint) -> Constraint:
+    return ConjunctionConstraint(inner, regex_constraint("[a-z0-9 ]+", inner.vocabulary))
+
+
+@pytest.mark.parametrize("make", [canonical, beside_any])
+def test_what_is_kept_is_counted_and_no_more_than_the_sides_may_keep(
+    make: Callable[[Constraint], Constraint],
+) -> None:
+    whole: Any = regex_constraint("(name|the|[0-9]+| )+", tokenizer_named("gpt2"))
+    held, sizes = 1 << 10, {}
+    for most in (held, whole.memo_bytes):
+        inner = type(whole)(whole.arrays, whole.vocabulary, whole.metadata, memo_bytes=most)
+        session: Any = make(inner).session()
+        prefixes = sorted(random_prefixes(session, np.random.default_rng(2), n=200, steps=12))
+        state_masks(session, states_after(session, prefixes), whole.vocabulary.width)
+        found = session.statistics()
+        sizes[most] = found["memo_bytes"]
+        # The product counts its states as well.
+        assert sizes[held] <= held + 200 * found["states"] + (1 << 13)
+    assert sizes[held] < sizes[whole.memo_bytes]
+
+
 @pytest.mark.share(3)
 @pytest.mark.parametrize("make", [spelled, met])
 @pytest.mark.parametrize("masks", [1, 7, 1 << 20])

@@ -1,0 +1,423 @@
+// Both at once: the states of a constraint, and of what its tokenizer writes; with the dead ends.
+//
+// What it gives is what core/combine/conjunction.py gives of the two. A pair of states is stuck where
+// all that it leads to are few, and none of them may end or allows many tokens. Whether it is depends
+// on the pair alone. So a search may stop at the first that may end, and all on the way there are not
+// stuck either; if it finds none, all that it saw are.
+#include <unordered_map>
+
+#include "guarded.h"
+#include "memo.h"
+#include "spelled.h"
+
+namespace cdec::canonical {
+
+// The session of the constraint: its calls, one row each, until they are done.
+class Inner {
+ public:
+  virtual ~Inner() = default;
+  virtual int64_t fill(cdec_i64 states, cdec_i32_rows_out mask) = 0;
+  virtual int64_t advance(cdec_i64 states, cdec_i64 tokens, cdec_i64_out out, int64_t first) = 0;
+
+  // Whether it is done; not where the session has a status to tell of.
+  bool mask(int64_t state, int32_t *mask, int64_t words) {
+    int64_t done = 0;
+    while (done == 0) done = fill({&state, 1}, {mask, 1, words});
+    return done > 0;
+  }
+  // The states behind tokens of one state; how many are done.
+  int64_t steps(int64_t state, std::span<const int64_t> tokens, int64_t *out) {
+    states_.assign(tokens.size(), state);
+    const auto count = static_cast<int64_t>(tokens.size());
+    int64_t done = 0;
+    while (done < count) {
+      const int64_t now =
+          advance({states_.data(), count}, {tokens.data(), count}, {out, count}, done);
+      if (now < 0) break;
+      done = now;
+    }
+    return done;
+  }
+
+ private:
+  std::vector<int64_t> states_;
+};
+
+class InnerGrammar : public Inner {
+ public:
+  explicit InnerGrammar(cdec_grammar_session *session) : session_(session) {}
+  int64_t fill(cdec_i64 states, cdec_i32_rows_out mask) override {
+    return cdec_grammar_fill_mask(session_, states, mask, 0);
+  }
+  int64_t advance(cdec_i64 states, cdec_i64 tokens, cdec_i64_out out, int64_t first) override {
+    return cdec_grammar_advance(session_, states, tokens, out, first);
+  }
+
+ private:
+  cdec_grammar_session *session_;
+};
+
+class InnerSchema : public Inner {
+ public:
+  explicit InnerSchema(cdec_schema_engine *engine) : engine_(engine) {}
+  int64_t fill(cdec_i64 states, cdec_i32_rows_out mask) override {
+    return cdec_schema_engine_fill_mask(engine_, states, mask);
+  }
+  int64_t advance(cdec_i64 states, cdec_i64 tokens, cdec_i64_out out, int64_t first) override {
+    const int64_t rest = states.size - first;
+    const int64_t done = cdec_schema_engine_advance(
+        engine_, {states.at + first, rest}, {tokens.at + first, rest}, {out.at + first, rest});
+    return done < 0 ? done : first + done;
+  }
+
+ private:
+  cdec_schema_engine *engine_;
+};
+
+// What a state leads to, where it allows few tokens.
+struct Ways {
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> after;  // CDEC_DONE for an end
+};
+
+class Product {
+ public:
+  Product(std::unique_ptr<Inner> inner, Spelled &spelled, const cdec_product_settings &settings)
+      : inner_(std::move(inner)),
+        spelled_(spelled),
+        looks_ahead_(settings.looks_ahead),
+        most_states_(settings.most_states),
+        most_ways_(settings.most_states),
+        words_(spelled.words()),
+        memo_(spelled.words(), settings.most_masks, settings.most_steps),
+        inner_mask_(spelled.words()) {}
+
+  int64_t pair(int64_t left, int64_t right);
+  int64_t size() const { return static_cast<int64_t>(lefts_.size()); }
+  bool holds(int64_t state) const { return 0 <= state && state < size(); }
+  std::pair<int64_t, int64_t> halves(int64_t state) const { return {lefts_[state], rights_[state]}; }
+  // False where something has to be told.
+  bool fill(int64_t state, int32_t *mask);
+  bool step(int64_t state, int64_t token, int64_t &after);
+  void know(int64_t state, bool is_stuck) { verdicts_[state] = is_stuck ? kYes : kNo; }
+  void know_all(int64_t most_ways) {
+    looks_ahead_ = true;
+    most_ways_ = most_ways;
+    std::ranges::fill(breadths_, kUnknown);
+    ways_.clear();
+    way_items_ = 0;
+    memo_.drop();
+  }
+  int64_t words() const { return words_; }
+  int64_t bytes() const {
+    return memo_.bytes() + numbers_.bytes() +
+           static_cast<int64_t>(lefts_.capacity() * 18 + way_items_ * 12 + ways_.size() * 64);
+  }
+  const Needed &needed() const { return needed_; }
+
+  std::mutex mutex;
+
+ private:
+  static constexpr int64_t kFewInner = 256;  // tokens that are followed one by one
+  enum : uint8_t { kUnknown, kNo, kYes };
+
+  bool judge(int64_t state, int32_t *mask);
+  bool read_ways(int64_t state, const int32_t *mask);
+  bool follow(int64_t state, std::span<const int64_t> tokens, std::vector<int64_t> &after);
+  bool allows_many(int64_t state) { return breadths_[state] == kYes; }
+  bool is_stuck(int64_t state, bool &is_stuck);
+  bool search(int64_t root);
+
+  std::unique_ptr<Inner> inner_;
+  Spelled &spelled_;
+  bool looks_ahead_;
+  const int64_t most_states_;
+  int64_t most_ways_;
+  const int64_t words_;
+  cdec_memo memo_;
+  Table numbers_{std::pmr::get_default_resource()};  // both halves -> state
+  std::vector<int64_t> lefts_, rights_;
+  std::vector<uint8_t> breadths_;  // whether a state allows many tokens
+  std::vector<uint8_t> verdicts_;  // whether it is stuck
+  std::unordered_map<int64_t, Ways> ways_;
+  int64_t way_items_ = 0;
+  std::vector<int32_t> inner_mask_;
+  std::vector<int64_t> inner_after_;
+  Needed needed_;
+};
+
+int64_t Product::pair(int64_t left, int64_t right) {
+  if (left > INT32_MAX) throw std::bad_alloc();
+  const int64_t key = pack(left, right), known = numbers_.find(key);
+  if (known != Table::kAbsent) return known;
+  lefts_.push_back(left);
+  rights_.push_back(right);
+  breadths_.push_back(kUnknown);
+  verdicts_.push_back(kUnknown);
+  numbers_.set(key, size() - 1);
+  return size() - 1;
+}
+
+// The states behind tokens: CDEC_DEAD, CDEC_DONE or pairs.
+bool Product::follow(int64_t state, std::span<const int64_t> tokens, std::vector<int64_t> &after) {
+  const auto [left, right] = halves(state);
+  after.resize(tokens.size());
+  {
+    const std::lock_guard lock(spelled_.mutex);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      after[i] = spelled_.step(right, tokens[i], needed_);
+      if (after[i] == kUntold) return false;
+    }
+  }
+  inner_after_.resize(tokens.size());
+  const int64_t done = inner_->steps(left, tokens, inner_after_.data());
+  if (done < static_cast<int64_t>(tokens.size()))
+    return needed_ = {kInnerStep, left, tokens[done]}, false;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const int64_t inner = inner_after_[i], spelled = after[i];
+    if (inner >= 0 && spelled >= 0)
+      after[i] = pair(inner, spelled);
+    else if (inner != CDEC_DONE || spelled != CDEC_DONE)
+      after[i] = CDEC_DEAD;
+  }
+  return true;
+}
+
+// Says of a state whether it allows many tokens, and what it leads to otherwise. `mask` is that of the
+// constraint, or null.
+bool Product::judge(int64_t state, int32_t *mask) {
+  if (breadths_[state] != kUnknown) return true;
+  const auto [left, right] = halves(state);
+  if (!mask) {
+    mask = inner_mask_.data();
+    if (!inner_->mask(left, mask, words_)) return needed_ = {kInnerMask, left, 0}, false;
+  }
+  int64_t count = 0;
+  for (int64_t i = 0; i < words_; ++i) count += std::popcount(static_cast<uint32_t>(mask[i]));
+  if (count > kFewInner || count > most_ways_) {
+    const std::lock_guard lock(spelled_.mutex);
+    if (count > most_ways_ && spelled_.count_across(right, mask) > most_ways_) {
+      breadths_[state] = kYes;
+      return true;
+    }
+    if (mask != inner_mask_.data()) std::copy_n(mask, words_, inner_mask_.data());
+    mask = inner_mask_.data();
+    if (!spelled_.narrow(right, mask, needed_)) return false;
+    count = 0;
+    for (int64_t i = 0; i < words_; ++i) count += std::popcount(static_cast<uint32_t>(mask[i]));
+    if (count > most_ways_) {
+      breadths_[state] = kYes;
+      return true;
+    }
+  }
+  return read_ways(state, mask);
+}
+
+bool Product::read_ways(int64_t state, const int32_t *mask) {
+  std::vector<int64_t> tokens, after;
+  for (int64_t word = 0; word < words_; ++word)
+    for (auto bits = static_cast<uint32_t>(mask[word]); bits; bits &= bits - 1)
+      tokens.push_back(word * 32 + std::countr_zero(bits));
+  if (!follow(state, tokens, after)) return false;
+  Ways found;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (after[i] == CDEC_DEAD) continue;
+    found.tokens.push_back(static_cast<int32_t>(tokens[i]));
+    found.after.push_back(after[i]);
+  }
+  way_items_ += static_cast<int64_t>(found.tokens.size());
+  ways_[state] = std::move(found);
+  breadths_[state] = kNo;
+  return true;
+}
+
+bool Product::is_stuck(int64_t state, bool &is_stuck) {
+  if (verdicts_[state] == kUnknown && !search(state)) return false;
+  is_stuck = verdicts_[state] == kYes;
+  return true;
+}
+
+bool Product::search(int64_t root) {
+  struct Open {
+    int64_t state;
+    size_t next = 0;  // of its ways
+  };
+  std::vector<Open> path{{root}};
+  std::vector<int64_t> seen{root};
+  const auto decide = [&](const auto &states, uint8_t verdict) {
+    for (const int64_t state : states) verdicts_[state] = verdict;
+    return true;
+  };
+  while (!path.empty()) {
+    Open &top = path.back();
+    if (top.next == 0) {
+      if (!judge(top.state, nullptr)) return false;
+      const bool has_end = verdicts_[top.state] == kNo || allows_many(top.state) ||
+                           std::ranges::count(ways_[top.state].after, int64_t{CDEC_DONE});
+      if (has_end) {
+        std::vector<int64_t> way;
+        for (const Open &open : path) way.push_back(open.state);
+        return decide(way, kNo);
+      }
+    }
+    const std::vector<int64_t> &after = ways_[top.state].after;
+    if (top.next == after.size()) {
+      path.pop_back();
+      continue;
+    }
+    const int64_t to = after[top.next++];
+    if (std::ranges::count(seen, to)) continue;
+    seen.push_back(to);
+    if (static_cast<int64_t>(seen.size()) > most_states_) return decide(std::array{root}, kNo);
+    path.push_back({to});
+  }
+  return decide(seen, kYes);
+}
+
+bool Product::fill(int64_t state, int32_t *mask) {
+  if (const int32_t *known = memo_.masks.find(state)) {
+    std::copy_n(known, words_, mask);
+    return true;
+  }
+  const auto [left, right] = halves(state);
+  const bool is_narrow = looks_ahead_ && breadths_[state] == kNo;
+  if (!is_narrow && !inner_->mask(left, mask, words_))
+    return needed_ = {kInnerMask, left, 0}, false;
+  if (looks_ahead_ && !judge(state, mask)) return false;
+  if (looks_ahead_ && breadths_[state] == kNo) {
+    std::fill_n(mask, words_, 0);
+    const Ways ways = ways_[state];
+    for (size_t i = 0; i < ways.tokens.size(); ++i) {
+      bool stuck = false;
+      if (ways.after[i] >= 0 && !is_stuck(ways.after[i], stuck)) return false;
+      if (!stuck) set_bit(reinterpret_cast<uint32_t *>(mask), ways.tokens[i]);
+    }
+  } else {
+    const std::lock_guard lock(spelled_.mutex);
+    if (!spelled_.narrow(right, mask, needed_)) return false;
+  }
+  memo_.keep_mask(state, mask);
+  return true;
+}
+
+bool Product::step(int64_t state, int64_t token, int64_t &after) {
+  after = memo_.step(state, token);
+  if (after != Table::kAbsent) return true;
+  std::vector<int64_t> found;
+  if (!follow(state, {&token, 1}, found)) return false;
+  after = found[0];
+  if (after >= 0 && looks_ahead_) {
+    bool stuck = false;
+    if (!judge(state, nullptr)) return false;
+    if (!allows_many(state) && !is_stuck(after, stuck)) return false;
+    if (stuck) after = CDEC_DEAD;
+  }
+  memo_.keep_step(state, token, after);
+  return true;
+}
+
+}  // namespace cdec::canonical
+
+using namespace cdec::canonical;
+
+struct cdec_product : Product {
+  using Product::Product;
+};
+
+namespace {
+
+template <class Session, class Handle>
+cdec_product *made(Handle *handle, cdec_spelled *spelled, const cdec_product_settings *settings) {
+  cdec_product *product = nullptr;
+  cdec::guarded([&]() -> int64_t {
+    product = new cdec_product(std::make_unique<Session>(handle), *spelled, *settings);
+    return 0;
+  });
+  return product;
+}
+
+// Does rows of a call: how many are done, and what has to be told for the next.
+template <class Row>
+int64_t rows(cdec_product *product, int64_t count, cdec_i64_out needed, Row &&row) {
+  const std::lock_guard lock(product->mutex);
+  return cdec::guarded([&]() -> int64_t {
+    for (int64_t i = 0; i < count; ++i) {
+      if (row(i)) continue;
+      const Needed &need = product->needed();
+      const int64_t numbers[] = {need.what, need.state, need.token};
+      std::copy_n(numbers, std::min<int64_t>(needed.size, 3), needed.at);
+      return i;
+    }
+    return count;
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+cdec_product *cdec_product_of_grammar(cdec_grammar_session *session, cdec_spelled *spelled,
+                                      const cdec_product_settings *settings) {
+  return made<InnerGrammar>(session, spelled, settings);
+}
+
+cdec_product *cdec_product_of_schema(cdec_schema_engine *engine, cdec_spelled *spelled,
+                                     const cdec_product_settings *settings) {
+  return made<InnerSchema>(engine, spelled, settings);
+}
+
+void cdec_product_free(cdec_product *product) { delete product; }
+
+int64_t cdec_product_pair(cdec_product *product, int64_t left, int64_t right) {
+  const std::lock_guard lock(product->mutex);
+  return cdec::guarded(
+      [&]() -> int64_t { return left < 0 || right < 0 ? -1 : product->pair(left, right); });
+}
+
+int64_t cdec_product_halves(cdec_product *product, cdec_i64 states, cdec_i64_out left,
+                            cdec_i64_out right) {
+  const std::lock_guard lock(product->mutex);
+  for (int64_t i = 0; i < states.size; ++i) {
+    left[i] = right[i] = CDEC_DEAD;
+    if (product->holds(states[i])) std::tie(left[i], right[i]) = product->halves(states[i]);
+  }
+  return 0;
+}
+
+int64_t cdec_product_fill_mask(cdec_product *product, cdec_i64 states, cdec_i32_rows_out mask,
+                               cdec_i64_out needed) {
+  if (mask.width != product->words()) return -1;
+  return rows(product, states.size, needed, [&](int64_t i) {
+    if (product->holds(states[i])) return product->fill(states[i], mask[i]);
+    std::fill_n(mask[i], mask.width, 0);
+    return true;
+  });
+}
+
+int64_t cdec_product_advance(cdec_product *product, cdec_i64 states, cdec_i64 tokens,
+                             cdec_i64_out out, cdec_i64_out needed) {
+  return rows(product, states.size, needed, [&](int64_t i) {
+    out[i] = CDEC_DEAD;
+    return !product->holds(states[i]) || product->step(states[i], tokens[i], out[i]);
+  });
+}
+
+int64_t cdec_product_know(cdec_product *product, cdec_i64 states, cdec_bool stuck,
+                          int64_t most_ways) {
+  const std::lock_guard lock(product->mutex);
+  return cdec::guarded([&]() -> int64_t {
+    product->know_all(most_ways);
+    for (int64_t i = 0; i < states.size; ++i)
+      if (product->holds(states[i])) product->know(states[i], stuck[i]);
+    return 0;
+  });
+}
+
+int64_t cdec_product_statistics(cdec_product *product, cdec_i64_out out) {
+  const std::lock_guard lock(product->mutex);
+  const int64_t found[] = {product->size(), product->bytes()};
+  std::copy_n(found, std::min<int64_t>(out.size, 2), out.at);
+  return 0;
+}
+
+}  // extern "C"
