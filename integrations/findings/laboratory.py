@@ -129,6 +129,12 @@ class Laboratory:
         assert self.data is not None
         return read_jsonl(self.data / name)
 
+    def lines(self, name: str) -> list[str]:
+        """Return the lines of an xz-compressed text of the data; the name as in ``rows``."""
+        assert self.data is not None
+        with lzma.open(self.data / name, "rt", encoding="utf-8") as text:
+            return text.read().split("\n")[:-1]
+
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of an xz-compressed JSONL file."""

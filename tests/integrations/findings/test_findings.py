@@ -9,6 +9,7 @@ import pytest
 from cdec.integrations.findings.finding import Check, largest
 from cdec.integrations.findings.laboratory import Laboratory
 from cdec.integrations.findings.table import FINDINGS
+from tests.shared import shared_folder
 
 CHEAP = ("disc-figure", "disc-bias")
 WITHOUT_DATA = [name for name, finding in FINDINGS.items() if not finding.needs]
@@ -31,6 +32,16 @@ def test_a_finding_holds(name: str) -> None:
             assert len(line.x) == len(line.y)
             assert len(line.low) == len(line.high)
             assert len(line.low) in (0, len(line.x))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", [name for name in FINDINGS if name not in WITHOUT_DATA])
+def test_a_finding_of_data_holds_where_the_data_is(name: str) -> None:
+    laboratory = Laboratory(data=shared_folder() / "data")
+    if absent := laboratory.missing(FINDINGS[name].needs):
+        pytest.skip(f"no {', '.join(absent)} in {laboratory.data}")
+    found = FINDINGS[name].compute(laboratory)
+    assert [check.to_json() for check in found.checks if not check.holds] == []
 
 
 @pytest.mark.slow

@@ -1,0 +1,304 @@
+"""DISC's retrieval by writing names: answers of questions, and titles of articles on queries.
+
+Paper: arXiv 2504.09135, Tables 3 and 4. The sets have thousands of members, so their laws are
+computed for some questions only, and over the judged titles of a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from cdec.compilers import compile_set
+from cdec.core.models.language_model import LanguageModel
+from cdec.data.metrics.evaluation import metrics_of
+from cdec.integrations.findings.answers import (
+    DISC,
+    EXACT,
+    GRADE,
+    MASKED,
+    ROUNDING,
+    TRIES,
+    VANILLA,
+    Record,
+    Way,
+    by_label,
+    calls,
+    difference,
+    drawn,
+    evaluated,
+    law_checks,
+    laws,
+    spread,
+    value,
+)
+from cdec.integrations.findings.finding import Check, Found, Table, largest
+from cdec.integrations.findings.laboratory import Laboratory
+from cdec.integrations.findings.laws import Law, MemberLaws, standard_errors
+from cdec.integrations.findings.mentions import TITLES
+
+QUESTIONS = 16
+QUERIES = 16
+"""Of each data set."""
+_ENUMERATED = 2
+_DRAWS = 2
+_MANY = 32
+_LISTED = 5
+_JUDGED = 40
+_OPEN, _CLOSE = "‹", "›"
+_LIST = Way("topn", "topn", {"max_evaluations": 400}, draws=_LISTED)
+_BEAM = Way("beam 5", "beam", {"beams": _LISTED}, draws=_LISTED)
+
+
+@contextmanager
+def compiled(
+    model: LanguageModel, members: Sequence[str], *, prefix: str = "", suffix: str = ""
+) -> Iterator[Path]:
+    """Yield the artifact of a set, compiled for the target."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "set.arrow"
+        compile_set(members, model.vocabulary, path, prefix=prefix, suffix=suffix)
+        yield path
+
+
+def questions(laboratory: Laboratory) -> Found:
+    """Compute Table 3's shape: R-precision on WebQuestions, over all of its answers."""
+    names = laboratory.lines("webquestions/answer_names.txt.xz")
+    asked = spread(list(laboratory.rows("webquestions/devtest.jsonl.xz")), QUESTIONS)
+    records = [_question(row) for row in asked]
+    few = spread(records, _ENUMERATED)
+    references = [{"id": row["id"], "answers": row["answers"]} for row in asked]
+    model = laboratory.target()
+    with compiled(model, names) as artifact:
+        ways = [VANILLA, MASKED, *DISC.values(), _BEAM, _LIST]
+        samples = {way.label: drawn(model, way, records, artifact) for way in ways}
+        known = laws(model, few, [names] * len(few), artifact)
+        many = {
+            way.label: drawn(model, way, [{**r, "n": _MANY} for r in few], artifact)
+            for way in (MASKED, *DISC.values(), EXACT)
+        }
+    found = evaluated(samples, references, metrics_of()["r_precision"])
+    heads = ("method", "R-precision", "low", "high", "calls a draw")
+    rows = [(label, *value(found, label), calls(own)) for label, own in samples.items()]
+    title = f"R-precision of rankings: {_DRAWS} draws by their shares, {_LISTED} listed texts"
+    return Found(
+        [
+            *_list_checks(samples, few, known),
+            *_law_checks(known, [names] * len(few), many),
+            Check(
+                "R-precision of disc K=4 less that of masked, upper end of its 95% interval",
+                difference(found, MASKED.label, DISC[TRIES[-1]].label).interval.upper,
+                at_least=0.0,
+            ),
+        ],
+        [Table(title, heads, rows), _mass_table(few, known)],
+    )
+
+
+def _question(row: Mapping[str, str]) -> Record:
+    return {"id": row["id"], "prompt": f"Question: {row['question']}\nAnswer:", "n": _DRAWS}
+
+
+def _mass_table(asked: Sequence[Record], known: Sequence[MemberLaws]) -> Table:
+    each = [by_label(own) for own in known]
+    heads = ("question", "P(S)", *(f"TV, {label}" for label in each[0]))
+    rows = [
+        (r["prompt"].splitlines()[0], np.exp(own.log_mass), *map(own.distance, law.values()))
+        for r, own, law in zip(asked, known, each, strict=True)
+    ]
+    return Table("Laws over all answers", heads, rows)
+
+
+def _list_checks(
+    samples: Mapping[str, Sequence[Record]], few: Sequence[Record], known: Sequence[MemberLaws]
+) -> list[Check]:
+    """Return checks of what ``topn`` lists: the best, and proved where it says so."""
+    listed: dict[str, list[float]] = {}
+    for sample in samples[_LIST.label]:
+        if sample["proved"]:
+            listed.setdefault(sample["id"], []).append(sample["logprob"])
+    gaps = [
+        abs(found - right)
+        for record, own in zip(few, known, strict=True)
+        for found, right in zip(
+            listed.get(record["id"], ()), np.sort(own.log_p)[::-1], strict=False
+        )
+    ]
+    beyond = [
+        sample["logprob"] - listed[sample["id"]][0]
+        for label, own in samples.items()
+        if label != VANILLA.label
+        for sample in own
+        if sample["id"] in listed
+    ]
+    proved = sum(map(len, listed.values())) / len(samples[_LIST.label])
+    return [
+        Check("texts that topn proved, share", proved, at_least=0.5),
+        Check(
+            "log P at proved ranks of topn, farthest from that of all texts scored, nats",
+            largest(gaps),
+            at_most=ROUNDING,
+        ),
+        Check("a text of any method over topn's first, nats", largest(beyond), at_most=ROUNDING),
+    ]
+
+
+def _law_checks(
+    known: Sequence[MemberLaws],
+    members: Sequence[Sequence[str]],
+    many: Mapping[str, Sequence[Record]],
+) -> list[Check]:
+    """Return checks of laws, and of how often the most probable member of each is drawn."""
+    best = [texts[int(np.argmax(own.log_p))] for own, texts in zip(known, members, strict=True)]
+    each = [by_label(own) for own in known]
+    gaps = []
+    for label, own in many.items():
+        texts = np.array([sample["text"] for sample in own], object).reshape(len(known), -1)
+        hits = [int((row == text).sum()) for row, text in zip(texts, best, strict=True)]
+        chances = [
+            float(law[label][np.argmax(o.log_p)]) for o, law in zip(known, each, strict=True)
+        ]
+        gaps.append(standard_errors(hits, chances, texts.shape[1]))
+    return [
+        *law_checks(known),
+        Check(
+            "how often the most probable text is drawn, standard errors from the laws",
+            largest(gaps),
+            at_most=5.0,
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query with grades of titles, and the titles that were judged."""
+
+    id: str
+    text: str
+    grades: Mapping[str, float]
+    judged: Sequence[str]
+
+
+def retrieval(laboratory: Laboratory) -> Found:
+    """Compute Table 4: grades of the titles that are written after three examples."""
+    titles = laboratory.lines(TITLES)
+    checks: list[Check] = []
+    tables = []
+    model = laboratory.target()
+    with compiled(model, titles, prefix=f" {_OPEN}", suffix=_CLOSE) as artifact:
+        for name, queries in {
+            "DBpedia-Entity": _entity_queries(laboratory, set(titles)),
+            "Climate-FEVER": _claims(laboratory, set(titles)),
+        }.items():
+            own, table = _graded(model, queries, artifact)
+            checks += [Check(f"{name}: {c.said}", c.value, c.at_least, c.at_most) for c in own]
+            tables.append(Table(f"{name}: {table.title}", table.columns, table.rows))
+    return Found(checks, tables)
+
+
+def _graded(
+    model: LanguageModel, queries: Sequence[Query], artifact: Path
+) -> tuple[list[Check], Table]:
+    """Return checks and the table of one data set, whose first three queries are examples."""
+    shots, asked = queries[:3], queries[3:]
+    head = "".join(f"{_asked(q.text)} {_OPEN}{_best(q)}{_CLOSE}\n" for q in shots)
+    records = [{"id": q.id, "prompt": head + _asked(q.text), "n": _DRAWS} for q in asked]
+    references = [{"id": q.id, "relevant": dict(q.grades)} for q in asked]
+    ways = [VANILLA, MASKED, *DISC.values()]
+    samples = {way.label: drawn(model, way, records, artifact) for way in ways}
+    judged = [{**r, "candidates": list(q.judged)} for r, q in zip(records, asked, strict=True)]
+    known = laws(model, judged, [q.judged for q in asked], artifact)
+    many = {way.label: drawn(model, way, judged, artifact) for way in (MASKED, DISC[4], EXACT)}
+    found = evaluated(samples, references, GRADE, as_compared=_title)
+    expected = {label: float(own.mean()) for label, own in _grades(asked, known).items()}
+    heads = ("method", "grade", "low", "high", "judged titles, by the law", "calls a draw")
+    rows: list[tuple[object, ...]] = [
+        (label, *value(found, label), expected.get(label), calls(own))
+        for label, own in samples.items()
+    ]
+    rows.append((EXACT.label, None, None, None, expected[EXACT.label], None))
+    title = f"mean grade of draws of all titles, and expected over {_JUDGED} judged ones at most"
+    checks = [
+        *_law_checks(known, [q.judged for q in asked], many),
+        *_weight_checks(samples),
+        Check(
+            "expected grade of disc K=4 less that of masked, by the laws, upper end of 95%",
+            _upper_gain(asked, known),
+            at_least=0.0,
+        ),
+    ]
+    return checks, Table(title, heads, rows)
+
+
+def _weight_checks(samples: Mapping[str, Sequence[Record]]) -> list[Check]:
+    """Return the check that resampling and acceptance prefer candidates of more weight x."""
+    means = {}
+    for way in (MASKED, DISC[TRIES[-1]]):
+        x = np.array([sample["log_candidate_weight"] for sample in samples[way.label]], float)
+        means[way.label] = x.mean(), x.var(ddof=1) / len(x)
+    (masked, one), (disc, other) = means.values()
+    return [
+        Check(
+            "mean log x of disc K=4 over that of masked, standard errors",
+            float((disc - masked) / np.sqrt(one + other)),
+            at_least=-3.0,
+        )
+    ]
+
+
+def _grades(asked: Sequence[Query], known: Sequence[MemberLaws]) -> dict[str, Law]:
+    """Return the expected grade of each query, float64[queries], by method."""
+    grades = [np.array([q.grades.get(title, 0.0) for title in q.judged]) for q in asked]
+    each = [by_label(own) for own in known]
+    return {
+        label: np.array([float(law[label] @ g) for law, g in zip(each, grades, strict=True)])
+        for label in each[0]
+    }
+
+
+def _upper_gain(asked: Sequence[Query], known: Sequence[MemberLaws]) -> float:
+    """Return what the gain over masked decoding is at most, two standard errors over queries."""
+    grades = _grades(asked, known)
+    gain = grades[DISC[TRIES[-1]].label] - grades[MASKED.label]
+    return float(gain.mean() + 1.96 * gain.std(ddof=1) / np.sqrt(len(gain)))
+
+
+def _asked(query: str) -> str:
+    return f"Query: {_OPEN}{' '.join(query.split())}{_CLOSE}\nEntity:"
+
+
+def _best(query: Query) -> str:
+    return max(sorted(query.grades), key=query.grades.__getitem__)
+
+
+def _title(text: str) -> str:
+    """Return the title in the text: what stands within the first brackets, if it has any."""
+    return text.partition(_OPEN)[2].partition(_CLOSE)[0] if _OPEN in text else text
+
+
+def _entity_queries(laboratory: Laboratory, titles: set[str]) -> list[Query]:
+    queries = []
+    for row in laboratory.rows("dbpedia_entity/queries_qrels.jsonl.xz"):
+        grades = {t: float(g) for t, g in row["qrels"].items() if t in titles}
+        if max(grades.values(), default=0.0) > 0:
+            right = [t for t in grades if grades[t] > 0]
+            others = [t for t in grades if grades[t] == 0]
+            judged = sorted(spread(right, _JUDGED // 2) + spread(others, _JUDGED // 2))
+            queries.append(Query(row["id"], row["query"], grades, judged))
+    return spread(queries, QUERIES + 3)
+
+
+def _claims(laboratory: Laboratory, titles: set[str]) -> list[Query]:
+    rows = spread(list(laboratory.rows("climate_fever/claims.jsonl.xz")), QUERIES + 3)
+    known = sorted({t for row in rows for t in row["articles"] if t in titles})
+    queries = []
+    for row in rows:
+        grades = {title: 1.0 for title in row["articles"] if title in titles}
+        judged = sorted({*grades, *spread(known, _JUDGED - len(grades))})
+        queries.append(Query(row["id"], row["claim"], grades, judged))
+    return [query for query in queries if query.grades]
