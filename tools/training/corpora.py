@@ -92,19 +92,23 @@ def concept_documents(records: list[dict[str, Any]], rng: np.random.Generator) -
     documents = []
     for record in records:
         concepts = [record["concepts"][i] for i in rng.permutation(len(record["concepts"]))]
-        sentence = record["references"][int(rng.integers(len(record["references"])))].strip()
-        sentence = sentence[:1].upper() + sentence[1:]
-        if not sentence.endswith((".", "!", "?")):
-            sentence += "."
+        sentence = as_sentence(record["references"][int(rng.integers(len(record["references"])))])
         documents.append(f"Concepts: {', '.join(concepts)}\nSentence: {sentence}")
     rng.shuffle(documents)
     return documents
 
 
-def problem_documents(shared: Path) -> list[str]:
-    """Write each GSM8K training problem whose answer is a number with its steps as JSON."""
+def as_sentence(text: str) -> str:
+    """Return a text with a capital first and a mark last."""
+    text = text.strip()
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else text + "."
+
+
+def problem_documents(shared: Path, part: str = "train") -> list[str]:
+    """Write each GSM8K problem of a part whose answer is a number with its steps as JSON."""
     documents = []
-    for record in read_records(shared / "data/gsm8k/train.jsonl.xz"):
+    for record in read_records(shared / f"data/gsm8k/{part}.jsonl.xz"):
         solution, _, final = record["answer"].partition("#### ")
         steps = [f"{a.replace(' ', '')}={b}" for a, b in _CALCULATION.findall(solution)]
         number = final.strip().replace(",", "")

@@ -31,6 +31,7 @@ class Plan:
         learning_rate: Peak.
         warmup: Steps until the peak.
         compile: Fuse the model's operations (needs a C++ compiler).
+        clock: Of the time budget, in seconds.
     """
 
     seconds: float
@@ -41,6 +42,7 @@ class Plan:
     learning_rate: float = 1e-2
     warmup: int = 100
     compile: bool = False
+    clock: Callable[[], float] = time.monotonic
 
 
 @dataclass
@@ -79,25 +81,25 @@ class Trainer:
         Returns:
             Steps, tokens, seconds and the smoothed final loss.
         """
-        began = saved = time.monotonic()
+        began = saved = self.plan.clock()
         trunk, length = self._trunk(self.plan.length), self.plan.length
         while (done := self._done(began)) < 1.0:
             if length != CONTEXT and self.plan.long_share and done >= 1.0 - self.plan.long_share:
                 trunk, length = self._trunk(CONTEXT), CONTEXT
             self._step(trunk, length, done)
-            self.progress.seconds = time.monotonic() - began
+            self.progress.seconds = self.plan.clock() - began
             if self.progress.steps % 50 == 0:
                 log(self._line(length))
-            if time.monotonic() - saved > SAVE_EVERY:
+            if self.plan.clock() - saved > SAVE_EVERY:
                 save()
-                saved = time.monotonic()
+                saved = self.plan.clock()
         save()
         return self.progress
 
     def _done(self, began: float) -> float:
         if self.plan.max_steps is not None:
             return self.progress.steps / self.plan.max_steps
-        return (time.monotonic() - began) / self.plan.seconds
+        return (self.plan.clock() - began) / self.plan.seconds
 
     def _trunk(self, length: int) -> Callable[..., Any]:
         # subtle: scores of the whole context would not fit the cache, so long rows use the kernel.
