@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ class Finding:
         uses: Names of the settings that decide what it shows.
         tasks: Names of the task models that it takes where they are there.
         given: Names of the settings without which the finding is not run.
+        packages: What it imports beyond cdec's own needs; without them the finding is not run.
     """
 
     name: str
@@ -140,6 +142,7 @@ class Finding:
     uses: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
     def compute(self, laboratory: Laboratory) -> Found:
         """Compute the finding.
@@ -158,8 +161,11 @@ class Finding:
         names = [f"`{name}`" for name in self.given if getattr(laboratory, name) is None]
         if names:
             return f"give {' and '.join(names)}"
-        absent = laboratory.missing(self.needs)
-        return f"data absent: {', '.join(absent)}" if absent else None
+        packages = [name for name in self.packages if find_spec(name) is None]
+        for kind, absent in (("data", laboratory.missing(self.needs)), ("packages", packages)):
+            if absent:
+                return f"{kind} absent: {', '.join(absent)}"
+        return None
 
     def to_json(self) -> dict[str, str]:
         """Return what is known beforehand, JSON-ready."""

@@ -31,8 +31,8 @@ def reproduce(
     """Compute findings, and write each to ``NAME.json`` when it is computed.
 
     One that the folder has, computed by this version with the same models, is read and not
-    computed. One whose data or models are absent, that claims nothing
-    with these, or that ends in an error, says so and is not written.
+    computed. One whose data, models or packages are absent, that claims nothing with these, or that
+    ends in an error, says so and is not written.
 
     What it holds names the task models that it took, None for those that were not there.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cdec.core import CdecError, LanguageModel, Sample
 from cdec.core.sample import FINISH_COMPLETE
-from cdec.integrations.findings.enumeration import Law, masked, target
+from cdec.integrations.findings.enumeration import masked, target
 from cdec.integrations.findings.equal_calls import (
     Distances,
     Drawn,
@@ -27,17 +27,19 @@ from cdec.integrations.findings.equal_calls import (
 from cdec.integrations.findings.finding import Check, Found, Line, Plot, Table
 from cdec.integrations.findings.laboratory import Laboratory
 from cdec.integrations.findings.worlds import Row, toy_a, toy_b
+from cdec.samplers.mcmc import PREFIX, PRIORITY, RESTART
 from cdec.samplers.registry import SAMPLERS
 from cdec.samplers.request import Request
 
+PROPOSALS = (PREFIX, PRIORITY, RESTART)
 _SEED = 2506
 _FIRST = 4
 """Draws from which it is guessed how many a budget of calls has room for."""
 _POINTS = 5
 _STEPS = 8
-_ERRORS = 4
+ERRORS = 4
 """Standard errors that are allowed to chance."""
-_DRAWN_FROM_Q = ("exact", "exact, abort (CARS)")
+DRAWN_FROM_Q = ("exact", "exact, abort (CARS)")
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,11 @@ class Rival:
         return f"{self.method} {sorted(self.options.items())}"
 
 
-def rivals(size: int) -> dict[str, Rival]:
+def rivals(size: int, proposals: Sequence[str] = PROPOSALS) -> dict[str, Rival]:
     """Return what is compared, by name.
 
     Args:
-        size: Of the rounds of methods that learn.
+        size: Of the rounds of methods that learn. proposals: Of mcmc.
     """
     learning: dict[str, Any] = {"round": size, "max_draws": 64, "fallback": "none"}
     chain: dict[str, Any] = {"steps": _STEPS}
@@ -76,7 +78,7 @@ def rivals(size: int) -> dict[str, Rival]:
         "exact, abort (CARS)": Rival("exact", learning | {"abort": True}),
         **{
             f"mcmc, {name}, k={_STEPS}": Rival("mcmc", chain | {"proposal": name})
-            for name in ("prefix", "priority", "restart")
+            for name in proposals
         },
     }
 
@@ -112,13 +114,14 @@ class Arena:
 
     def samples(self, rival: Rival) -> list[list[Sample]]:
         """Draw as many texts in each run as the budget has room for, and some more."""
-        most, runs = _FIRST, self._drawn(rival, _FIRST)
+        most, runs = _FIRST, self.drawn(rival, _FIRST)
         while (spent := float(np.mean([path_calls(run).sum() for run in runs]))) <= self.budget:
             most = math.ceil(1.1 * most * self.budget / spent) + 1
-            runs = self._drawn(rival, most)
+            runs = self.drawn(rival, most)
         return runs
 
-    def _drawn(self, rival: Rival, n: int) -> list[list[Sample]]:
+    def drawn(self, rival: Rival, n: int) -> list[list[Sample]]:
+        """Draw n texts in each run."""
         seeds = np.random.default_rng(_SEED).integers(1 << 53, size=(self.runs, n)).tolist()
         requests = [
             Request(self.prompt, self.constraint, own, max_new_tokens=self.limit) for own in seeds
@@ -216,26 +219,36 @@ def toys(laboratory: Laboratory) -> Found:
     for name, toy in {"A": toy_a(), "B": toy_b()}.items():
         arena = Arena(toy.model(), toy.constraint, "", budget=1_600, runs=20)
         compared = rivals(1)
-        own = result(f"Toy {name}", arena, compared, arena.found(compared), (target(toy), 0.0))
+        q = {row: p for row, p in target(toy).items() if row is not None}
+        own = result(f"Toy {name}", arena, compared, arena.found(compared), (q, 0.0))
         checks += [_as_drawn(own, "masked", masked(toy).law), *_checks(own)]
         results.append(own)
-    return Found(checks, [_table(each) for each in results], [_plot(each) for each in results])
+    return Found(checks, [table_of(each) for each in results], [plot_of(each) for each in results])
 
 
-def _as_drawn(own: Result, label: str, law: Law) -> Check:
+def _as_drawn(own: Result, label: str, law: Mapping[Any, float]) -> Check:
     """Hold a method to its law: the KL of its n draws is that of n independent ones."""
+    said = "KL after any number of calls, s.e. from that of as many independent draws of its law"
+    gap = distance_from_law(own, label, law)
+    return Check(f"{own.name}: {label}, {said}", gap, at_most=ERRORS)
+
+
+def distance_from_law(own: Result, label: str, law: Mapping[Any, float]) -> float:
+    """Return how far the KL of a method's draws is from that of as many of a law, in s.e. of it.
+
+    The largest of all numbers of calls at which every run has a text; what is unknown of P(S) is
+    taken off before.
+    """
     there = own.found[label]
     rows = {row: p for row, p in law.items() if row is not None}
     mean, deviation = sampling_divergence(rows, own.q, there.draws.tolist())
-    gaps = np.abs(there.kl - mean) - own.unknown
-    gap = float((gaps / (deviation / math.sqrt(own.runs) + 1e-12)).max())
-    said = "KL after any number of calls, s.e. from that of as many independent draws of its law"
-    return Check(f"{own.name}: {label}, {said}", gap, at_most=_ERRORS)
+    gaps = np.maximum(0.0, np.abs(there.kl - mean) - own.unknown)
+    return float(np.nanmax(gaps / (deviation / math.sqrt(own.runs) + 1e-12)))
 
 
 def _checks(own: Result) -> list[Check]:
     """Hold exact to Q, others to be nearer than masked decoding, and none nearer than Q's draws."""
-    checks = [_as_drawn(own, label, dict(own.q)) for label in _DRAWN_FROM_Q]
+    checks = [_as_drawn(own, label, own.q) for label in DRAWN_FROM_Q]
     there, local = own.found["exact"], own.found["masked"]
     slope = np.log(there.kl[-1] / there.kl[1]) / np.log(there.draws[-1] / there.draws[1])
     checks.append(
@@ -243,15 +256,15 @@ def _checks(own: Result) -> list[Check]:
               at_least=-1.4, at_most=-0.7)
     )  # fmt: skip
     checks += [
-        Check(f"{own.name}: {label}, KL after all calls over that of masked decoding, {_ERRORS} "
-              "s.e. against it", _end(other, _ERRORS) / _end(local, -_ERRORS), at_most=1.0)
+        Check(f"{own.name}: {label}, KL after all calls over that of masked decoding, {ERRORS} "
+              "s.e. against it", _end(other, ERRORS) / _end(local, -ERRORS), at_most=1.0)
         for label, other in own.found.items()
         if label != "masked"
     ]  # fmt: skip
-    least = min(_end(other, _ERRORS) for other in own.found.values())
+    least = min(_end(other, ERRORS) for other in own.found.values())
     checks.append(
         Check(f"{own.name}: least KL after all calls over that of as many events drawn from Q, "
-              f"{_ERRORS} s.e. for it", least / float(own.ideal[0][-1]), at_least=1.0)
+              f"{ERRORS} s.e. for it", least / float(own.ideal[0][-1]), at_least=1.0)
     )  # fmt: skip
     return checks
 
@@ -261,7 +274,8 @@ def _end(there: Distances, errors: float) -> float:
     return float(there.kl[-1] + errors * there.kl_error[-1])
 
 
-def _table(own: Result) -> Table:
+def table_of(own: Result) -> Table:
+    """Return distances by method and calls."""
     heads = [f"{calls:.0f} calls" for calls in own.calls]
     columns = ("method", "draws", *heads, "± s.e.", "TV at the end", "± s.e.")
     rows: list[tuple[object, ...]] = [
@@ -278,7 +292,8 @@ def _cells(values: Iterable[float]) -> list[float | None]:
     return [None if math.isnan(value) else float(value) for value in values]
 
 
-def _plot(own: Result) -> Plot:
+def plot_of(own: Result) -> Plot:
+    """Return distances by calls, a line a method."""
     calls = np.array(own.calls)
     lines = []
     for label, there in own.found.items():

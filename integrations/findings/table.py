@@ -167,6 +167,19 @@ FINDINGS: dict[str, Finding] = {
             uses=_MODEL,
         ),
         Finding(
+            "domino-peers",
+            _DOMINO,
+            "Tables 2 and 4, beside other engines",
+            "No engine's masks give texts of JSON that the model finds more probable than cdec's, "
+            "whose masks cost no accuracy.",
+            "llguidance and xgrammar in the place of guidance and llama.cpp, each with its own "
+            "JSON, in generate of transformers over one module; 40 requests, zero-shot, under a "
+            "small model.",
+            "peers:invasiveness",
+            uses=_MODEL,
+            packages=("llguidance", "xgrammar"),
+        ),
+        Finding(
             "domino-templates",
             _DOMINO,
             "Figure 2",
@@ -341,6 +354,43 @@ FINDINGS: dict[str, Finding] = {
             "Toys of which Q is enumerated; exact with abort is what the paper on CARS has. A call "
             "is an evaluation on the path of any candidate, nothing cached.",
             "rivals:toys",
+        ),
+        Finding(
+            "rivals-sygus",
+            _RIVALS,
+            "distance from Q by calls",
+            "Under SyGuS grammars exact has paid for its tree after some hundred calls; its "
+            "draws then are independent ones from Q, and all methods end nearer to Q than "
+            "masked decoding.",
+            "Three of the paper's tasks under a small model, 3 runs of 1,200 calls; Q is P over"
+            " all texts that any method found.",
+            "rival_tasks:sygus",
+            needs=("gad_sygus",),
+            uses=_MODEL,
+        ),
+        Finding(
+            "rivals-patterns",
+            _RIVALS,
+            "distance from Q by calls",
+            "Under patterns draws of exact are independent ones from Q, and all other methods "
+            "are nearer to it than masked decoding.",
+            "The first patterns of genlm-eval's list that compile and whose mass a few draws "
+            "know, under a small model; most of the list is written in other dialects. Q is P "
+            "over all texts that any method found.",
+            "rival_tasks:patterns",
+            needs=("regex_patterns",),
+            uses=_MODEL,
+        ),
+        Finding(
+            "rivals-schema",
+            _RIVALS,
+            "distance from Q by calls",
+            "Under a schema that forbids what the model would say, draws of exact are "
+            "independent ones from Q once it has paid for its tree, and all other methods are "
+            "nearer to Q than masked decoding.",
+            "One schema, 3 runs of 1,600 calls; Q is P over all texts that any method found.",
+            "rival_tasks:schema",
+            uses=_MODEL,
         ),
     )
 }

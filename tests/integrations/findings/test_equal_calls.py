@@ -8,7 +8,9 @@ import math
 import numpy as np
 import pytest
 
+from cdec.integrations.findings.enumeration import mass, target
 from cdec.integrations.findings.equal_calls import Drawn, distances, sampling_divergence
+from cdec.integrations.findings.rival_tasks import known
 from cdec.integrations.findings.rivals import Arena, path_calls, rivals, row_of
 from cdec.integrations.findings.worlds import Row, toy_b
 
@@ -75,3 +77,17 @@ def test_an_arena_draws_what_its_budget_has_room_for() -> None:
         assert len(runs) == 2
         assert np.mean([path_calls(run).sum() for run in runs]) > 120
         assert {row_of(sample) for run in runs for sample in run} <= set(toy.members)
+
+
+def test_texts_that_were_found_are_the_law_where_they_are_all_and_bound_what_is_missing() -> None:
+    toy = toy_b()
+    arena = Arena(toy.model(), toy.constraint, "", budget=120, runs=2)
+    law, unknown = known([arena.drawn(rivals(1)["exact"], 60)])
+    assert law == pytest.approx(target(toy))
+    assert unknown == pytest.approx(0.0, abs=1e-9)
+    few, more = known([[run[:1] for run in arena.drawn(rivals(1)["masked"], 1)]])
+    found = sum(target(toy)[row] for row in few)
+    assert sum(few.values()) == pytest.approx(1.0)
+    # What is missing of log P(S) is within the bound.
+    assert 0 < -math.log(found) <= more <= -math.log(found * mass(toy)) + 1e-9
+    assert known([]) == ({}, math.inf)

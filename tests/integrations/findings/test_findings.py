@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from cdec.integrations.findings.finding import Check, largest
 from cdec.integrations.findings.laboratory import Laboratory
+from cdec.integrations.findings.reproduce import NOT_RUN, reproduce
 from cdec.integrations.findings.table import FINDINGS
 from tests.shared import shared_folder
 
@@ -22,6 +25,8 @@ def _tier(name: str) -> object:
 @pytest.mark.share(1)
 @pytest.mark.parametrize("name", [_tier(name) for name in WITHOUT_DATA])
 def test_a_finding_holds(name: str) -> None:
+    for package in FINDINGS[name].packages:
+        pytest.importorskip(package)
     found = FINDINGS[name].compute(Laboratory())
     assert found.checks
     assert [check.to_json() for check in found.checks if not check.holds] == []
@@ -42,6 +47,19 @@ def test_a_finding_of_data_holds_where_the_data_is(name: str) -> None:
         pytest.skip(f"no {', '.join(absent)} in {laboratory.data}")
     found = FINDINGS[name].compute(laboratory)
     assert [check.to_json() for check in found.checks if not check.holds] == []
+
+
+def test_a_finding_without_its_data_or_packages_is_not_run_and_says_why(tmp_path: Path) -> None:
+    packages = ("json", "no_such_package")
+    cases = {
+        "data absent: no_such_data": {"needs": ("no_such_data",), "packages": packages},
+        "packages absent: no_such_package": {"packages": packages},
+    }
+    for reason, lacking in cases.items():
+        finding = replace(FINDINGS["disc-bias"], **lacking)
+        (row,) = reproduce([finding], Laboratory(), tmp_path)
+        assert (row["state"], row["reason"]) == (NOT_RUN, reason)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
