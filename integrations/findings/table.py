@@ -324,7 +324,7 @@ FINDINGS: dict[str, Finding] = {
         Finding(
             "cdsl-replies",
             _CDSL,
-            "Tables 1 and 6, another judge",
+            "Tables 1, 6 and 8, another judge",
             "Lookahead for a reward that sees the conversation gives replies that a judge, learnt "
             "from other conversations, rather takes for the conversation's own.",
             "Not harmlessness, which no small judge can tell: whether a reply is the "

@@ -25,6 +25,7 @@ from cdec.integrations.findings.judged import Judged
 from cdec.integrations.findings.laboratory import Laboratory
 from cdec.integrations.findings.reproduce import reproduce
 from cdec.integrations.findings.table import FINDINGS
+from cdec.samplers.rewards import build_reward
 
 
 def test_the_judge_counts_concepts_and_whole_sets() -> None:
@@ -91,6 +92,18 @@ def test_a_judge_that_does_not_tell_replies_apart_claims_nothing(
         found = judged._judged(Laboratory(reward="a", judge="b"), pairs)
         assert found.checks == []
         assert "2 held-out pairs" in found.nothing
+
+
+@pytest.mark.slow
+def test_lookahead_is_judged_beside_plain_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judged, "build_reward", lambda spec, **how: build_reward("regex:good"))
+    pairs = [Judged(f"Human: {n}\n\nAssistant:", " good", " no") for n in range(12)]
+    found = judged._judged(Laboratory(reward="a", judge="b"), pairs)
+    (table,) = found.tables
+    rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert rows["cdlh"]["reward"] == rows["cdlh"]["judge"] == rows["cdlh"]["judge ≥ .5"]
+    assert float(str(rows["cdlh"]["reward"])) > float(str(rows["greedy"]["reward"]))
+    assert [check.said for check in found.checks if not math.isfinite(check.value)] == []
 
 
 def test_findings_that_need_a_reward_say_so(tmp_path: Path) -> None:
