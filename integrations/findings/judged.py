@@ -68,7 +68,10 @@ def replies(laboratory: Laboratory) -> list[Judged]:
 
 def drawn(laboratory: Laboratory) -> list[Judged]:
     """Return ``conversations`` whose worse reply is one that the target draws."""
-    pairs = conversations(laboratory)
+    return _with_drawn(laboratory, conversations(laboratory))
+
+
+def _with_drawn(laboratory: Laboratory, pairs: list[Judged]) -> list[Judged]:
     prompts = Prompts([pair.prompt for pair in pairs])
     run = decode(laboratory, SAMPLERS["masked"](), prompts, length=LENGTH)
     return [
@@ -87,12 +90,13 @@ TASKS: Mapping[str, Callable[[Laboratory], list[Judged]]] = {
 
 def harmless(laboratory: Laboratory) -> Found:
     """Compute the harmless halves of Tables 1 and 6; the judge tells chosen from rejected."""
-    return _judged(laboratory, conversations(laboratory))
+    return _judged(laboratory, conversations(laboratory)[::HELD_OUT])
 
 
 def own(laboratory: Laboratory) -> Found:
     """Compute the same where the judge tells the conversation's own reply from the target's."""
-    return _judged(laboratory, drawn(laboratory))
+    held_out = conversations(laboratory)[::HELD_OUT]
+    return _judged(laboratory, _with_drawn(laboratory, held_out))
 
 
 class Judge:
@@ -127,8 +131,8 @@ def _equally_long(pair: Judged) -> tuple[str, str]:
     return " ".join(words[0][:most]), " ".join(words[1][:most])
 
 
-def _judged(laboratory: Laboratory, pairs: list[Judged]) -> Found:
-    held_out, judge = pairs[::HELD_OUT], Judge(laboratory)
+def _judged(laboratory: Laboratory, held_out: list[Judged]) -> Found:
+    judge = Judge(laboratory)
     accuracy = judge.accuracy(held_out)
     if accuracy < WORTH:
         return Found([], nothing=f"the judge prefers the better of {len(held_out)} held-out pairs "

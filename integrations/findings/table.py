@@ -328,7 +328,8 @@ FINDINGS: dict[str, Finding] = {
             "Lookahead for a reward that sees the conversation gives replies that a judge, learnt "
             "from other conversations, rather takes for the conversation's own.",
             "Not harmlessness, which no small judge can tell: whether a reply is the "
-            "conversation's own or one that the target draws, which one can.",
+            "conversation's own or one that the target draws, which one can. Reward and judge are "
+            "what a script of the repository trains in minutes, each on half of the pairs.",
             "judged:own",
             needs=("hh_rlhf",),
             uses=(*_SOME, *_GIVEN),

@@ -102,6 +102,25 @@ def test_data_that_is_there_is_used(cdec: Runner, told: dict[str, Told]) -> None
     assert told["far-one"].asked[0].data == Path("data")
 
 
+def test_models_and_data_that_are_given_are_what_is_computed_with(
+    cdec: Runner, told: dict[str, Told]
+) -> None:
+    given = ("--reward", "r", "--judge", "j", "--draft", "d", "--all-data")
+    assert cdec("reproduce", "--only", "good", *given).status == 0
+    (found,) = told["good-one"].asked
+    assert (found.reward, found.judge, found.draft, found.all_data) == ("r", "j", "d", True)
+
+
+def test_a_finding_without_the_models_that_it_asks_for_is_not_run(
+    cdec: Runner, told: dict[str, Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(table.FINDINGS, "good-one", Told("good-one", given=("reward",)))
+    row = rows_of(cdec("reproduce", "--only", "good", "--json").stdout)["good-one"]
+    assert (row["state"], row["reason"]) == ("not run", "give `reward`")
+    given = cdec("reproduce", "--only", "good", "--reward", "r", "--json")
+    assert rows_of(given.stdout)["good-one"]["state"] == "holds"
+
+
 def test_what_is_computed_is_kept(cdec: Runner, told: dict[str, Told]) -> None:
     first = rows_of(cdec("reproduce", "--json").stdout)
     again = cdec("reproduce", "--json")

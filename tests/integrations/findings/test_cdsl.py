@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import lzma
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.integrations.findings import judged
+from cdec.integrations.findings import cdsl, commongen, judged
 from cdec.integrations.findings.commongen import (
     GRID,
     ConceptJudge,
@@ -52,6 +54,38 @@ def test_the_best_of_the_cheapest_is_chosen_and_a_better_dear_one_is_not() -> No
     assert [choice(n)["cost"] for n in (1, 2, 3, 4)] == [1, 2, 3, 4]
 
 
+def test_a_part_of_the_concept_sets_is_taken_or_all(tmp_path: Path) -> None:
+    (tmp_path / "commongen").mkdir()
+    rows = [{"concepts": [f"c{n}"], "inflections": [[f"c{n}"]]} for n in range(5)]
+    with lzma.open(tmp_path / "commongen/dev.jsonl.xz", "wt") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    part = commongen.test_task(Laboratory(data=tmp_path), 3).prompts
+    whole = commongen.test_task(Laboratory(data=tmp_path, all_data=True), 3).prompts
+    assert [one["concepts"] for one in part.inputs if one] == [["c0"], ["c2"], ["c4"]]
+    assert len(whole) == 5
+
+
+def test_both_task_models_are_taken_or_none(tmp_path: Path) -> None:
+    laboratory = Laboratory(tasks=tmp_path)
+    for name in ("concepts-large", "concepts-small"):
+        assert commongen.concept_models(laboratory) == laboratory
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").touch()
+    found = commongen.concept_models(laboratory)
+    assert (found.model, found.draft) == (
+        str(tmp_path / "concepts-large"),
+        str(tmp_path / "concepts-small"),
+    )
+
+
+def test_a_setting_that_another_beats_is_not_on_the_frontier() -> None:
+    rows = [
+        {"method": name, "cost": {cdsl.C: cost}, "soft": soft}
+        for name, cost, soft in (("d", 4, 0.5), ("a", 1, 0.2), ("b", 2, 0.2), ("c", 3, 0.6))
+    ]
+    assert [row["method"] for row in cdsl._on_frontier(rows)] == ["a", "c"]
+
+
 def test_standard_errors_are_those_of_paired_differences() -> None:
     a, b = np.array([1.0, 2.0, 4.0]), np.array([0.0, 2.0, 2.0])
     # Differences 1, 0, 2: mean 1, standard deviation 1.
@@ -91,13 +125,13 @@ def test_a_judge_that_does_not_tell_replies_apart_claims_nothing(
     if accuracy < judged.WORTH:
         found = judged._judged(Laboratory(reward="a", judge="b"), pairs)
         assert found.checks == []
-        assert "2 held-out pairs" in found.nothing
+        assert "10 held-out pairs" in found.nothing
 
 
 @pytest.mark.slow
 def test_lookahead_is_judged_beside_plain_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judged, "build_reward", lambda spec, **how: build_reward("regex:good"))
-    pairs = [Judged(f"Human: {n}\n\nAssistant:", " good", " no") for n in range(12)]
+    pairs = [Judged(f"Human: {n}\n\nAssistant:", " good", " no") for n in (0, 5, 10)]
     found = judged._judged(Laboratory(reward="a", judge="b"), pairs)
     (table,) = found.tables
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
