@@ -118,14 +118,16 @@ class Product {
   std::mutex mutex;
 
  private:
-  static constexpr int64_t kFewInner = 256;  // tokens that are followed one by one
   enum : uint8_t { kUnknown, kNo, kYes };
 
-  bool judge(int64_t state, int32_t *mask);
-  bool read_ways(int64_t state, const int32_t *mask);
+  bool measure(int64_t state, const int32_t *mask, std::vector<int64_t> &tokens);
+  bool judge(int64_t state, const int32_t *mask);
+  bool read_ways(int64_t state, std::span<const int64_t> tokens);
+  bool lists(const int32_t *mask, std::vector<int64_t> &tokens) const;
   bool follow(int64_t state, std::span<const int64_t> tokens, std::vector<int64_t> &after);
   bool allows_many(int64_t state) { return breadths_[state] == kYes; }
   bool is_stuck(int64_t state, bool &is_stuck);
+  bool look(int64_t state, bool &is_open, std::vector<int64_t> &tokens);
   bool search(int64_t root);
 
   std::unique_ptr<Inner> inner_;
@@ -142,7 +144,7 @@ class Product {
   std::unordered_map<int64_t, Ways> ways_;
   int64_t way_items_ = 0;
   std::vector<int32_t> inner_mask_;
-  std::vector<int64_t> inner_after_;
+  std::vector<int64_t> asked_, inner_after_;  // tokens, and the states behind them
   Needed needed_;
 };
 
@@ -169,12 +171,16 @@ bool Product::follow(int64_t state, std::span<const int64_t> tokens, std::vector
       if (after[i] == kUntold) return false;
     }
   }
-  inner_after_.resize(tokens.size());
-  const int64_t done = inner_->steps(left, tokens, inner_after_.data());
-  if (done < static_cast<int64_t>(tokens.size()))
-    return needed_ = {kInnerStep, left, tokens[done]}, false;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const int64_t inner = inner_after_[i], spelled = after[i];
+  asked_.clear();
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (after[i] != CDEC_DEAD) asked_.push_back(tokens[i]);
+  inner_after_.resize(asked_.size());
+  const int64_t done = inner_->steps(left, asked_, inner_after_.data());
+  if (done < static_cast<int64_t>(asked_.size()))
+    return needed_ = {kInnerStep, left, asked_[done]}, false;
+  for (size_t i = 0, at = 0; i < tokens.size(); ++i) {
+    if (after[i] == CDEC_DEAD) continue;
+    const int64_t inner = inner_after_[at++], spelled = after[i];
     if (inner >= 0 && spelled >= 0)
       after[i] = pair(inner, spelled);
     else if (inner != CDEC_DONE || spelled != CDEC_DONE)
@@ -183,41 +189,52 @@ bool Product::follow(int64_t state, std::span<const int64_t> tokens, std::vector
   return true;
 }
 
-// Says of a state whether it allows many tokens, and what it leads to otherwise. `mask` is that of the
-// constraint, or null.
-bool Product::judge(int64_t state, int32_t *mask) {
-  if (breadths_[state] != kUnknown) return true;
+// Says of a state whether it allows many tokens; lists those that it may allow otherwise. `mask` is
+// that of the constraint, or null.
+bool Product::measure(int64_t state, const int32_t *mask, std::vector<int64_t> &tokens) {
+  if (breadths_[state] == kYes) return true;
   const auto [left, right] = halves(state);
   if (!mask) {
+    if (!inner_->mask(left, inner_mask_.data(), words_))
+      return needed_ = {kInnerMask, left, 0}, false;
     mask = inner_mask_.data();
-    if (!inner_->mask(left, mask, words_)) return needed_ = {kInnerMask, left, 0}, false;
   }
-  int64_t count = 0;
-  for (int64_t i = 0; i < words_; ++i) count += std::popcount(static_cast<uint32_t>(mask[i]));
-  if (count > kFewInner || count > most_ways_) {
+  if (!lists(mask, tokens)) {
     const std::lock_guard lock(spelled_.mutex);
-    if (count > most_ways_ && spelled_.count_across(right, mask) > most_ways_) {
+    if (spelled_.allows_across(right, mask, most_ways_)) {
       breadths_[state] = kYes;
       return true;
     }
     if (mask != inner_mask_.data()) std::copy_n(mask, words_, inner_mask_.data());
-    mask = inner_mask_.data();
-    if (!spelled_.narrow(right, mask, needed_)) return false;
-    count = 0;
-    for (int64_t i = 0; i < words_; ++i) count += std::popcount(static_cast<uint32_t>(mask[i]));
-    if (count > most_ways_) {
-      breadths_[state] = kYes;
-      return true;
-    }
+    if (!spelled_.narrow(right, inner_mask_.data(), needed_)) return false;
+    breadths_[state] = lists(inner_mask_.data(), tokens) ? kNo : kYes;
+    return true;
   }
-  return read_ways(state, mask);
+  breadths_[state] = kNo;
+  return true;
 }
 
-bool Product::read_ways(int64_t state, const int32_t *mask) {
-  std::vector<int64_t> tokens, after;
-  for (int64_t word = 0; word < words_; ++word)
+// Lists the tokens of a mask; false where they are many.
+bool Product::lists(const int32_t *mask, std::vector<int64_t> &tokens) const {
+  tokens.clear();
+  for (int64_t word = 0; word < words_; ++word) {
+    if (mask[word] == 0) continue;
     for (auto bits = static_cast<uint32_t>(mask[word]); bits; bits &= bits - 1)
       tokens.push_back(word * 32 + std::countr_zero(bits));
+    if (static_cast<int64_t>(tokens.size()) > most_ways_) return false;
+  }
+  return true;
+}
+
+// Finds what a state leads to, unless it allows many tokens.
+bool Product::judge(int64_t state, const int32_t *mask) {
+  if (breadths_[state] == kYes || ways_.contains(state)) return true;
+  std::vector<int64_t> tokens;
+  return measure(state, mask, tokens) && (breadths_[state] == kYes || read_ways(state, tokens));
+}
+
+bool Product::read_ways(int64_t state, std::span<const int64_t> tokens) {
+  std::vector<int64_t> after;
   if (!follow(state, tokens, after)) return false;
   Ways found;
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -227,7 +244,6 @@ bool Product::read_ways(int64_t state, const int32_t *mask) {
   }
   way_items_ += static_cast<int64_t>(found.tokens.size());
   ways_[state] = std::move(found);
-  breadths_[state] = kNo;
   return true;
 }
 
@@ -237,41 +253,58 @@ bool Product::is_stuck(int64_t state, bool &is_stuck) {
   return true;
 }
 
+// Says of a state whether a text may end there, or it allows many tokens, or either is known to be in
+// reach; lists the tokens that it may allow otherwise.
+bool Product::look(int64_t state, bool &is_open, std::vector<int64_t> &tokens) {
+  is_open = verdicts_[state] == kNo || breadths_[state] == kYes;
+  if (is_open) return true;
+  const auto [left, right] = halves(state);
+  if (!inner_->mask(left, inner_mask_.data(), words_))
+    return needed_ = {kInnerMask, left, 0}, false;
+  {
+    const std::lock_guard lock(spelled_.mutex);
+    is_open = spelled_.may_end(right, inner_mask_.data());
+  }
+  if (is_open) return true;
+  if (!measure(state, inner_mask_.data(), tokens)) return false;
+  is_open = breadths_[state] == kYes;
+  return true;
+}
+
 bool Product::search(int64_t root) {
   struct Open {
     int64_t state;
-    size_t next = 0;  // of its ways
+    std::vector<int64_t> tokens;
+    size_t next = 0;  // of these
   };
-  std::vector<Open> path{{root}};
-  std::vector<int64_t> seen{root};
-  const auto decide = [&](const auto &states, uint8_t verdict) {
-    for (const int64_t state : states) verdicts_[state] = verdict;
-    return true;
+  std::vector<Open> path;
+  std::vector<int64_t> seen, after;
+  bool is_open = false;
+  const auto enter = [&](int64_t state) {
+    seen.push_back(state);
+    path.push_back({state, {}});
+    return look(state, is_open, path.back().tokens);
   };
-  while (!path.empty()) {
+  if (!enter(root)) return false;
+  while (!path.empty() && !is_open) {
     Open &top = path.back();
-    if (top.next == 0) {
-      if (!judge(top.state, nullptr)) return false;
-      const bool has_end = verdicts_[top.state] == kNo || allows_many(top.state) ||
-                           std::ranges::count(ways_[top.state].after, int64_t{CDEC_DONE});
-      if (has_end) {
-        std::vector<int64_t> way;
-        for (const Open &open : path) way.push_back(open.state);
-        return decide(way, kNo);
-      }
-    }
-    const std::vector<int64_t> &after = ways_[top.state].after;
-    if (top.next == after.size()) {
+    if (top.next == top.tokens.size()) {
       path.pop_back();
       continue;
     }
-    const int64_t to = after[top.next++];
-    if (std::ranges::count(seen, to)) continue;
-    seen.push_back(to);
-    if (static_cast<int64_t>(seen.size()) > most_states_) return decide(std::array{root}, kNo);
-    path.push_back({to});
+    if (!follow(top.state, {&top.tokens[top.next++], 1}, after)) return false;
+    is_open = after[0] == CDEC_DONE;
+    if (after[0] < 0 || std::ranges::count(seen, after[0])) continue;
+    if (static_cast<int64_t>(seen.size()) == most_states_) {
+      verdicts_[root] = kNo;
+      return true;
+    }
+    if (!enter(after[0])) return false;
   }
-  return decide(seen, kYes);
+  for (const Open &open : path) verdicts_[open.state] = kNo;
+  if (!is_open)
+    for (const int64_t state : seen) verdicts_[state] = kYes;
+  return true;
 }
 
 bool Product::fill(int64_t state, int32_t *mask) {
@@ -280,7 +313,7 @@ bool Product::fill(int64_t state, int32_t *mask) {
     return true;
   }
   const auto [left, right] = halves(state);
-  const bool is_narrow = looks_ahead_ && breadths_[state] == kNo;
+  const bool is_narrow = looks_ahead_ && ways_.contains(state);
   if (!is_narrow && !inner_->mask(left, mask, words_))
     return needed_ = {kInnerMask, left, 0}, false;
   if (looks_ahead_ && !judge(state, mask)) return false;

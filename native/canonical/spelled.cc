@@ -202,19 +202,18 @@ bool Spelled::narrow(int64_t state, int32_t *mask, Needed &needed) {
   return true;
 }
 
-int64_t Spelled::count_across(int64_t state, const int32_t *mask) {
+bool Spelled::allows_across(int64_t state, const int32_t *mask, int64_t most) {
   const Context &at = contexts_[states_[state].context];
   const int32_t *kept = at.places < 0 ? nullptr : tails_.find(2 * at.tail);
-  if (!kept) return 0;
-  int64_t most = 0;
+  if (!kept) return false;
   for (const int32_t place : sets_[at.places]) {
     const int32_t *across = place_row(place, true);
     int64_t count = 0;
-    for (int64_t i = 0; i < s_.words; ++i)
+    for (int64_t i = 0; i < s_.words && count <= most; ++i)
       count += std::popcount(static_cast<uint32_t>(mask[i] & across[i] & kept[i]));
-    most = std::max(most, count);
+    if (count > most) return true;
   }
-  return most;
+  return false;
 }
 
 int64_t Spelled::bytes() const {

@@ -42,12 +42,20 @@ class Spelled {
   bool tell_tail(int64_t tail, cdec_i32 kept, cdec_i32 breaks);
 
   bool may_end(int64_t state) const { return contexts_[states_[state].context].may_end; }
+  // Whether a mask has an end, and a text may end at a state.
+  bool may_end(int64_t state, const int32_t *mask) const {
+    const auto *words = reinterpret_cast<const uint32_t *>(mask);
+    return may_end(state) && std::any_of(s_.end_ids.at, s_.end_ids.at + s_.end_ids.size, [&](int64_t id) {
+             return id >= 0 && has_bit(words, s_.words, id);
+           });
+  }
   // The state behind a token, CDEC_DEAD, CDEC_DONE or kUntold.
   int64_t step(int64_t state, int64_t token, Needed &needed);
   // Ands a mask with that of a state; false where something has to be told.
   bool narrow(int64_t state, int32_t *mask, Needed &needed);
-  // How many tokens of a mask may follow a state at least, without a look at its last token.
-  int64_t count_across(int64_t state, const int32_t *mask);
+  // Whether more than so many tokens of a mask may follow a state, whatever its last token is; false
+  // where that is not known.
+  bool allows_across(int64_t state, const int32_t *mask, int64_t most);
   int64_t words() const { return s_.words; }
   int64_t bytes() const;
 

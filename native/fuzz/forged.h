@@ -20,7 +20,7 @@ class Bytes {
   T read() {
     T found{};
     const size_t count = std::min(left_, sizeof(T));
-    std::memcpy(&found, at_, count);
+    if (count > 0) std::memcpy(&found, at_, count);
     at_ += count, left_ -= count;
     return found;
   }

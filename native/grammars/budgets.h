@@ -12,6 +12,14 @@
 
 namespace cdec::grammars {
 
+// The terminals under way at a scanner state; none before the first byte of one, or where the columns
+// are damaged.
+inline std::span<const int32_t> under_way(const Grammar &grammar, int64_t at) {
+  if (at < 0 || at >= grammar.scanner_states) return {};
+  const int64_t row = grammar.live_row(at);
+  return grammar.is_row(row) ? grammar.live(row) : std::span<const int32_t>();
+}
+
 // `Session`: `engine`, `states`, `intern`, `load` and `may_end`.
 template <class Session>
 class Budgets {
@@ -58,7 +66,7 @@ class Budgets {
   // least.
   int64_t room(const Configuration &each) const {
     int64_t least = kFar;
-    for (const int32_t terminal : grammar_.live(grammar_.live_row(each.at)))
+    for (const int32_t terminal : under_way(grammar_, each.at))
       if (const int64_t most = grammar_.most_tokens(terminal); most >= 0)
         least = std::min(least, most - (each.tokens >> 1) - 1 - needed_[terminal]);
     return least;
@@ -193,7 +201,7 @@ class Budgets {
       next.clear();
       for (const int32_t at : layer)
         for (const int32_t from : before[at])
-          if (distance[from] == kFar && is_among(grammar_.live(grammar_.live_row(from))))
+          if (distance[from] == kFar && is_among(under_way(grammar_, from)))
             distance[from] = most = steps, next.push_back(from);
       layer.swap(next);
     }
@@ -219,7 +227,8 @@ inline int64_t fewest_of(const Grammar &grammar, const cdec_token_trie &trie, in
   std::vector<int8_t> seen(grammar.scanner_states, 0);
   std::vector<int32_t> layer, next, path(1);
   const auto reach = [&](int64_t at, std::vector<int32_t> &into) {
-    if (at < 0 || seen[at] || !is_among(grammar.live(grammar.live_row(at)))) return;
+    const bool is_one = 0 <= at && at < grammar.scanner_states;
+    if (!is_one || seen[at] || !is_among(under_way(grammar, at))) return;
     seen[at] = 1;
     into.push_back(static_cast<int32_t>(at));
   };
@@ -238,7 +247,7 @@ inline int64_t fewest_of(const Grammar &grammar, const cdec_token_trie &trie, in
         const bool is_token = trie.token_offsets[node] < trie.token_offsets[node + 1];
         if (at >= 0 && is_token && is_among(grammar.matches(at))) return count;
         if (at >= 0 && is_token) reach(at, next);
-        const bool is_open = at >= 0 && is_among(grammar.live(grammar.live_row(at)));
+        const bool is_open = is_among(under_way(grammar, at));
         node = is_open ? node + 1 : trie.skip[node];
       }
     }

@@ -16,6 +16,8 @@ from cdec.core.combine.fitting import fit
 from cdec.core.constraint import EXACT, text_verdicts, token_verdicts
 from cdec.core.errors import FitError, UsageError
 from cdec.core.grammars.errors import GrammarSyntaxError, GrammarUnsupportedError
+from cdec.core.grammars.session import Engine
+from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.grammar_cases import byte_vocabulary
 from tests.laws.sessions import (
@@ -258,3 +260,12 @@ def test_the_lookahead_is_kept() -> None:
     mask = {PIECES[token] for token in session.allowed(session.start(1))[1].tolist()}
     assert b"a" in mask and b"a,b" not in mask
     assert_states_agree(session, session.start(1), VOCABULARY)
+
+
+@pytest.mark.parametrize("start", [1 << 30, -(1 << 30)])
+def test_damaged_starts_of_the_scanner_are_none(start: int) -> None:
+    whole = grammar_constraint("start: WORD\nWORD[max_tokens=2]: /[abc]+/", VOCABULARY)
+    arrays = whole.arrays._replace(context_start=np.full_like(whole.arrays.context_start, start))
+    engine = Engine(arrays, general=False, end_ids=())
+    engine.add_budgets(np.full(len(arrays.ignored), 2, np.int32), TokenTrie.of(VOCABULARY).arrays())
+    assert engine.fewest_of_terminal(0) == -1
