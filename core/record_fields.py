@@ -409,12 +409,6 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         (SAMPLE, MASS),
         WITH_MASS,
     ),
-    RecordField(
-        "path_evaluations",
-        "integer",
-        "Prefixes along the paths of all candidates, as if nothing were cached.",
-        methods="asap, exact, mcmc",
-    ),
     RecordField("moves", "integer", "How many `steps` changed the text.", methods="mcmc"),
     RecordField("particles", "integer", "Texts that grew together.", methods="smc"),
     RecordField(
@@ -473,6 +467,13 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "Calls of the model: a call is one sequence in one forward pass. The prompt is charged to "
         "the record's first draw.",
         (SAMPLE, MASS, CLASSIFY),
+    ),
+    RecordField(
+        "path_calls",
+        "integer",
+        "Calls of the model as papers count them, as if no prefix were kept: one for each token, "
+        "and end, of each text on its way, refused candidates and forced tokens included; of a "
+        "draft's proposals one for all that are verified together.",
     ),
     RecordField(
         "target_tokens", "integer", "Tokens that these calls read.", (SAMPLE, MASS, CLASSIFY)

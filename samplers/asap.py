@@ -82,10 +82,7 @@ class AsapSampler(Sampler):
             exactness=self.exactness,
             log_weight=log_x,
             log_candidate_weight=log_x,
-            per_draw={
-                "iteration": learning.iterations(),
-                **learning.per_draw(("path_evaluations",)),
-            },
+            per_draw={"iteration": learning.iterations()},
             per_request=learning.fields(),
             owners=learning.owners(),
             seeds=learning.seeds(),

@@ -9,6 +9,8 @@ import numpy as np
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
+from cdec.samplers.learning.filling import filled
+from cdec.samplers.learning.rounds import SavedTree
 from cdec.samplers.method import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.search.beam_search import Ranking, beam_search
@@ -25,6 +27,7 @@ class BeamSampler(Sampler):
     Args:
         beams: Live hypotheses of a prompt; at least the number of draws.
         length_penalty: 0 ranks by probability; more favours longer texts, less shorter ones.
+        tree: Takes what the search looked at; ``asap`` and ``exact`` begin with it.
     """
 
     method: ClassVar[Method] = METHODS["beam"]
@@ -32,6 +35,7 @@ class BeamSampler(Sampler):
     takes_most_probable = True
     beams: int
     length_penalty: float
+    tree: SavedTree | None
 
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Search the texts of every request of ``batch``; draw i is the i-th best."""
@@ -43,12 +47,9 @@ class BeamSampler(Sampler):
                 hint=f"Give `beams` {most} or more.",
                 option="beams",
             )
-        found = beam_search(
-            batch,
-            requests,
-            np.zeros(len(requests), np.int64),
-            Ranking(self.beams, most, self.length_penalty),
-        )
+        ranking = Ranking(self.beams, most, self.length_penalty)
+        with filled(batch, self.tree, self.beams):
+            found = beam_search(batch, requests, np.zeros(len(requests), np.int64), ranking)
         group = np.searchsorted(requests, batch.draw_request)
         chosen = found.take(group * most + batch.draw_index)
         return Outcome(

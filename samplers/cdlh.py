@@ -97,7 +97,8 @@ class EventPlanner:
         """Return the event of each walk; what the constraint forces next shares its pass."""
         target = self._ahead.target
         # What a rollout of the target read already is no further call.
-        target.path_calls += int((~target.is_read(walks.context)).sum())
+        is_new = (~target.is_read(walks.context)).astype(np.int64)
+        walks.batch.count_calls(walks.request, walks.draw, is_new)
         self._read_on(walks)
         plan = Plan.empty(len(alive))
         plan.append(np.arange(len(alive)), *self._ahead.choose(walks))

@@ -204,7 +204,7 @@ class DraftedPlanner:
     def __call__(self, walks: Frontier, alive: NDArray[np.int64]) -> Plan:
         """Return the events of each walk's round."""
         drafted = roll_out(self._ahead.roller, walks, self._ahead.depth)
-        self._target.path_calls += len(alive)
+        walks.batch.count_calls(walks.request, walks.draw)
         self._target.evaluate(drafted.prefixes())
         accepted, log_p = verify(self._target, drafted, alive, self._tests)
         scenario = self._scenarios(walks, drafted, accepted)
@@ -249,7 +249,7 @@ class DraftedPlanner:
             if not at_walks.size:
                 break
             # The verification told what the first of them is; each further one takes a call.
-            self._target.path_calls += len(at_walks) if at else 0
+            walks.batch.count_calls(walks.request, walks.draw, int(at > 0))
             self._target.evaluate([walks])
             best, log_best = self._target.best(walks.context)
             tried.append((np.full(len(rows), NONE), np.zeros(len(rows))))

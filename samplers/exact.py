@@ -166,7 +166,7 @@ class ExactSampler(Sampler):
             per_draw={
                 "accepted": accepted.tolist(),
                 "iteration": learning.iterations(),
-                **learning.per_draw(("draws", "path_evaluations")),
+                "draws": learning.draws(),
             },
             per_request=learning.fields(),
             owners=learning.owners(),

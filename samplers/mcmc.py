@@ -171,8 +171,7 @@ class Chains:
 
     Attributes:
         texts: D candidates, the present ones.
-        moves: int64[D] how many steps changed each. path_evaluations: int64[D] prefixes along the
-            paths of all that was drawn, as if nothing were cached.
+        moves: int64[D] how many steps changed each.
     """
 
     def __init__(self, batch: Batch, draws: NDArray[np.int64], proposal: str) -> None:
@@ -181,7 +180,6 @@ class Chains:
         start = Frontier.at_start(batch, self._request, batch.draw_index[draws])
         self.texts = self._walk(start, self._buffer(), candidate_uniforms(batch, draws, 1))
         self.moves = np.zeros(len(draws), np.int64)
-        self.path_evaluations = self.texts.evaluations.copy()
 
     def step(self, number: int) -> None:
         """Take step ``number``, from 1 on, with all texts.
@@ -220,9 +218,7 @@ class Chains:
             draw=self._batch.draw_index[self._draws],
             log_prefix=buffer.log_p.copy(),
         )
-        proposed = self._walk(frontier, buffer, uniforms)
-        self.path_evaluations += proposed.evaluations
-        return proposed
+        return self._walk(frontier, buffer, uniforms)
 
     def _paths(self, texts: Candidates, width: int) -> Paths:
         """Return texts event by event; of those without an end only that they begin at a prompt.
@@ -317,9 +313,6 @@ class McmcSampler(Sampler):
             exactness=self.exactness,
             log_weight=np.where(is_free, log_x, np.nan),
             log_candidate_weight=log_x,
-            per_draw={
-                name: np.concatenate([getattr(part, name) for part in parts])[place].tolist()
-                for name in ("moves", "path_evaluations")
-            },
+            per_draw={"moves": np.concatenate([part.moves for part in parts])[place].tolist()},
             per_request=masses.fields(),
         )

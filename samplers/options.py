@@ -134,9 +134,9 @@ TREE_CACHE = Option(
 TREE = Option(
     name="tree",
     type=Path,
-    help="Keep what a single record's draws learnt in this file, and begin with what "
-    "it holds; refused where model, warping, prompt or constraint differ. Written when all is "
-    "drawn: an interrupted run leaves it as it was.",
+    help="Keep what is learnt of a single record in this file. asap and exact begin with what it "
+    "holds, topn and beam add what they find. Refused where model, warping, prompt or constraint "
+    "differ; written at the end: an interrupted run leaves it as it was.",
     metavar="FILE.arrow",
     typed_only=True,
     opened=True,

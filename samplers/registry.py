@@ -54,6 +54,7 @@ _TABLE = (
         home="cdec.samplers.beam:BeamSampler",
         options=(
             replace(shared.BEAMS, default=5),
+            shared.TREE,
             shared.STOP_LOOPS,
             Option(
                 name="length_penalty",
@@ -200,6 +201,7 @@ _TABLE = (
             shared.ROUND,
             shared.MAX_EVALUATIONS,
             shared.PROVED,
+            shared.TREE,
             shared.MAX_WALKS,
         ),
         streams=True,

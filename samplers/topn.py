@@ -16,6 +16,8 @@ from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.learning.bookkeeping import wanted_of
+from cdec.samplers.learning.filling import filled
+from cdec.samplers.learning.rounds import SavedTree
 from cdec.samplers.method import Method
 from cdec.samplers.options import DEFAULT_EVALUATIONS
 from cdec.samplers.registry import METHODS
@@ -59,6 +61,7 @@ class TopnSampler(Sampler):
         max_evaluations: Most prefixes looked at for a record, those that others force not counted;
             None for ``DEFAULT_EVALUATIONS``, or no limit where ``proved``.
         proved: Search until all draws are proved.
+        tree: Takes what the search looked at; ``asap`` and ``exact`` begin with it.
 
     Raises:
         UsageError: An option out of range, or a budget although all is to be proved.
@@ -71,6 +74,7 @@ class TopnSampler(Sampler):
     round: int
     max_evaluations: int | None
     proved: bool
+    tree: SavedTree | None
     max_walks: int
 
     @classmethod
@@ -102,7 +106,8 @@ class TopnSampler(Sampler):
             max_evaluations=self.budget,
             max_walks=self.max_walks,
         )
-        search.run()
+        with filled(batch, self.tree, self.round):
+            search.run()
         members: list[Member] = []
         fields: dict[int, dict[str, object]] = {}
         for r in search.requests.tolist():

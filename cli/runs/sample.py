@@ -175,11 +175,11 @@ def _opened_sampler(plan: Plan, files: Files, run: Run, kept: KeptModels) -> Rec
 
 
 def remedy_of(plan: Plan) -> str:
-    """Return what helps against unreliable masses; a method that keeps a tree learns already."""
+    """Return what helps against unreliable masses; one that draws from a tree learns already."""
     has = plan.method.declared.option
     if has("mass_draws") is not None:
         return BY_TRYING
-    return BY_DRAWING if has("tree") is None else BY_LEARNING
+    return BY_DRAWING if has("tree_cache") is None else BY_LEARNING
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,10 @@ from cdec.data.metrics.records import Evaluated
 
 _COUNTED = {
     "target_calls": ("calls", "Calls of the model a sample: one is one text in one forward pass."),
+    "path_calls": (
+        "calls",
+        "Calls of the model a sample, as if no prefix were kept: as papers count.",
+    ),
     "target_tokens": ("tokens", "Tokens that the model read a sample."),
     "draft_calls": ("calls", "Calls of the draft a sample."),
     "distinct_evaluations": ("prefixes", "Distinct prefixes that were evaluated a sample."),

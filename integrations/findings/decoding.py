@@ -61,7 +61,8 @@ class Run:
 
     Attributes:
         seconds: Of decoding, by the clock of the laboratory.
-        path: Draft calls, target calls and events without any cache; None if not counted.
+        path: Draft calls, target calls and events without any cache; None where the draft's are not
+            counted.
     """
 
     samples: list[Sample]
@@ -85,11 +86,10 @@ class Run:
         return {name: self.total(name) / self.events for name in names}
 
     def path_calls(self) -> dict[str, float]:
-        """Return calls a token without any cache; where none are counted, caches saved none."""
-        if self.path is None:
-            return self.calls()
-        draft, target, events = self.path
-        return {"target_calls": target / events, "draft_calls": draft / events}
+        """Return calls a token without any cache; of a draft's not counted, caches saved none."""
+        draft = self.total("draft_calls") if self.path is None else self.path[0]
+        calls = {"target_calls": self.total("path_calls"), "draft_calls": draft}
+        return {name: count / self.events for name, count in calls.items()}
 
     def mean(self, name: str) -> float | None:
         """Return the mean of a diagnostic field over the samples that have it."""

@@ -139,6 +139,7 @@ def _round(
     contexts = np.concatenate([level.context for level in (started, *ahead.reached)])
     if contexts.size:
         run.ledger.evaluate([started, *ahead.reached])
+        frontier.batch.count_calls(started.request, started.draw)
         frontier.batch.model.evaluate(contexts)
     levels, tokens = ahead.levels, 0
     if walks.may_leap(buffer, ahead):
@@ -235,7 +236,8 @@ class Following:
 
         covered = np.ones(len(self.alive), np.bool_)
         start = replace(self._frontier, in_run=covered)
-        how = Stepping(look_ahead=False, weighed=self._weighed, masked=self._judge.masked)
+        masked = self._judge.masked
+        how = Stepping(look_ahead=False, weighed=self._weighed, masked=masked, asks=False)
         alive, frontier = step_on(buffer, self.alive, start, choose, how)
         goes_on = took[np.searchsorted(booked.candidates, alive)]
         stops = np.flatnonzero(~goes_on)

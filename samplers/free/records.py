@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.samplers.request import Request
 
-COSTS = ("target_calls", "target_tokens", "distinct_evaluations", "draft_calls")
+COSTS = ("target_calls", "path_calls", "target_tokens", "distinct_evaluations", "draft_calls")
 """Fields of samples that are summed over the parts of a text."""
 
 

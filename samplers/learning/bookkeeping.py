@@ -111,20 +111,6 @@ class Learning:
         """Return the D samples."""
         return concatenate(self._parts).take(np.argsort(np.concatenate(self._rows)))
 
-    def spent(self, request: int) -> dict[str, NDArray[np.int64]]:
-        """Return what the samples of a request cost, int64[n] each.
-
-        Returns:
-            ``draws``, the candidates after the one taken before, up to this one; and
-            ``path_evaluations``, the prefixes evaluated along all their paths, as if there were no
-            caches.
-        """
-        until = self._until(request)
-        evaluations = self._column(request, "evaluations")
-        running = np.concatenate([[0], np.cumsum(evaluations)])
-        before = np.concatenate([[0], until[:-1]])
-        return {"draws": until - before, "path_evaluations": running[until] - running[before]}
-
     def owners(self) -> dict[int, NDArray[np.int64]]:
         """Return for each constrained request the draw that each candidate was drawn for."""
         found = {}
@@ -166,15 +152,16 @@ class Learning:
         """Return the seed each draw's candidates come from, D of them."""
         return [self._rounds.seed(r) for r in self._batch.draw_request.tolist()]
 
-    def per_draw(self, names: tuple[str, ...]) -> dict[str, list[Any]]:
-        """Return fields of ``spent`` for all draws, D each; null without a constraint."""
-        columns: dict[str, list[Any]] = {name: [None] * len(self.iteration) for name in names}
+    def draws(self) -> list[int | None]:
+        """Return the candidates after the sample taken before, up to each draw's own, D of them.
+
+        None without a constraint.
+        """
+        found: list[int | None] = [None] * len(self.iteration)
         for r in self.constrained.tolist():
-            spent = self.spent(r)
             rows = slice(int(self._first[r]), int(self._first[r] + self.wanted[r]))
-            for name in names:
-                columns[name][rows] = spent[name].tolist()
-        return columns
+            found[rows] = np.diff(self._until(r), prepend=0).tolist()
+        return found
 
     def _until(self, request: int) -> NDArray[np.int64]:
         """Return how many candidates were drawn when each sample was taken, rising, int64[n]."""

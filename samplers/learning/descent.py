@@ -322,7 +322,13 @@ class Descent:
         """
         nodes = np.unique(np.concatenate([np.zeros(0, np.int64), *self._faint]))
         self._faint = []
+        self.weigh(nodes)
+
+    def weigh(self, nodes: NDArray[np.int64]) -> None:
+        """Find the exact mass of what nobody took at evaluated nodes, int64[n] distinct."""
         tree, vectors = self._tree, self.vectors
+        tree["flags"][nodes] |= np.uint8(EXACT)
+        tree.touch(nodes)
         tree["slot"][nodes] = NIL
         while nodes.size:
             self._build(nodes)
@@ -388,7 +394,8 @@ class Descent:
         """Write the tokens that walks took inside the tree, and count what they passed."""
         tree = self._tree
         at_text = tree["flags"][walks.node[rows]] & TERMINAL > 0
-        buffer.evaluations[rows] += walks.depth[rows] + 1 - at_text
+        passed = walks.depth[rows] + 1 - at_text
+        self._batch.count_calls(walks.request[rows], walks.draw[rows], passed)
         at, depth = walks.node[rows].copy(), walks.depth[rows].copy()
         levels = []
         while rows.size:

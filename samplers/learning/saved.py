@@ -402,9 +402,9 @@ class TreeFile:
             OutputError: It cannot be written.
         """
         self.candidates = candidates
-        if not candidates:
-            return
         batch.tree.update()
+        if not batch.tree.visited().size:
+            return
         nodes = level_order(batch, 0)
         arrays = to_arrays(batch, 0, nodes)
         metadata = {
@@ -479,7 +479,7 @@ def _recorded_key(file: ArtifactFile) -> dict[str, object]:
 
 def _recorded_candidates(file: ArtifactFile) -> int:
     text = file.metadata.get("cdec.tree_candidates", "")
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
-    if not 0 < number < _MAX_CANDIDATES:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
+    if not 0 <= number < _MAX_CANDIDATES:
         raise ArtifactInvalidError(f"{file.path} was grown by {text[:20]!r} candidates")
     return number

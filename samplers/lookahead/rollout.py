@@ -26,13 +26,7 @@ _NOBODY = np.iinfo(np.int64).max
 
 
 class Greedy(Protocol):
-    """A masked model that is asked for its most probable events.
-
-    Attributes:
-        path_calls: How often it was asked, whether or not it knew: calls without any cache.
-    """
-
-    path_calls: int
+    """A masked model that is asked for its most probable events."""
 
     def next_events(self, walks: Frontier) -> NDArray[np.int64]:
         """Return the most probable event after each prefix, int64[n]: a token, END or NONE.
@@ -51,13 +45,9 @@ class TargetEvents:
         ledger: Books the calls.
         branch: k, events kept a prefix; no more than there are ids.
         max_rows: Prefixes that are evaluated together; bounds memory, changes no account.
-
-    Attributes:
-        path_calls: As in ``Greedy``; those that choose among candidates are added from outside.
     """
 
     def __init__(self, ledger: Ledger, branch: int, max_rows: int) -> None:
-        self.path_calls = 0
         self._ledger = ledger
         self._branch = branch
         self._max_rows = max_rows
@@ -138,7 +128,7 @@ class TargetEvents:
 
     def next_events(self, walks: Frontier) -> NDArray[np.int64]:
         """Return the most probable event after each prefix; see ``Greedy``."""
-        self.path_calls += len(walks.context)
+        walks.batch.count_calls(walks.request, walks.draw)
         self.evaluate([walks])
         found: NDArray[np.int64] = self._events[self._place[walks.context], 0]
         return found
@@ -171,7 +161,7 @@ class DraftEvents:
         max_rows: As in ``TargetEvents``.
 
     Attributes:
-        path_calls: As in ``Greedy``.
+        path_calls: How often it was asked, whether or not it knew: calls without any cache.
     """
 
     def __init__(self, drafting: ModelDrafting, max_rows: int) -> None:

@@ -322,7 +322,9 @@ class Lookahead:
 
     def path_calls(self) -> tuple[int, int]:
         """Return draft and target calls without any cache, as papers count them."""
-        return 0 if self.draft is None else self.draft.path_calls, self.target.path_calls
+        batch = self._batch
+        target = sum(int(batch.path_calls(r).sum()) for r in range(len(batch.requests)))
+        return 0 if self.draft is None else self.draft.path_calls, target
 
     def satisfaction(self, reward: Reward, chosen: Candidates) -> dict[str, list[Any]]:
         """Return ``reward`` and what follows from it of every draw's text, D values each."""

@@ -129,6 +129,7 @@ def beam_search(
             break
         rows = np.flatnonzero(going)
         live, frontier = live.take(rows), frontier.take(rows)
+        batch.count_calls(frontier.request, frontier.draw)
         step = Step.of(frontier)
         drawn = None
         if uniforms is not None and waiting[live.group].any():
@@ -175,7 +176,6 @@ class _Beams:
             is_text=np.full(n, is_complete),
             last=context,
             log_truncated=np.full(n, -np.inf),
-            evaluations=np.full(n, length + 1),
         )
         self._pool.append((texts.group, score, candidates))
         self._prune()
@@ -254,7 +254,6 @@ class _Beams:
             is_text=np.zeros(count, np.bool_),
             last=np.full(count, -1),
             log_truncated=np.full(count, -np.inf),
-            evaluations=np.zeros(count, np.int64),
         )
         owners = np.repeat(np.arange(self._groups), self._keep)
         self._pool.append((owners, np.full(count, -np.inf), filler))

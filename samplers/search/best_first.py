@@ -139,6 +139,7 @@ class Prefixes:
             mine = contexts[widths == width]
             for rows in chunks(len(mine), self._max_walks):
                 places = self.frontier(mine[rows])
+                self._batch.count_calls(places.request, places.draw)
                 wider = successors_of(best_events(Step.of(places), width), width)
                 listings = self._tree["listing"][places.context]
                 is_new = self._listings.widen(listings, wider)
@@ -353,6 +354,7 @@ class Search:
         Returns:
             Where these tokens lead, in the order of ``places``.
         """
+        self._batch.count_calls(places.request, places.draw)
         step = Step.of(places)
         listed_events = best_events(step, FIRST_WIDTH)
         listed = successors_of(listed_events, FIRST_WIDTH)

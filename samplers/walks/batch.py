@@ -92,6 +92,7 @@ class Batch:
         self.sole: Session | None = self.sessions[int(used[0])] if alone else None
         self.least_limit = int(self.limits[live].min(initial=np.iinfo(np.int64).max))
         self._grouped: tuple[Any, list[tuple[Session, NDArray[np.int64]]]] = (None, [])
+        self._asked = np.zeros((count, 8), np.int64)
 
     def __enter__(self) -> Self:
         return self
@@ -193,6 +194,28 @@ class Batch:
         for number in np.unique(request).tolist():
             watch.begin(np.flatnonzero(request == number), self.requests[number].begun)
         return watch
+
+    def count_calls(
+        self,
+        request: NDArray[np.int64],
+        draw: NDArray[np.int64],
+        calls: NDArray[np.int64] | int = 1,
+    ) -> None:
+        """Count calls of the model as if no prefix were kept: one a walk that asks, each time.
+
+        Args:
+            request: int64[W] of each walk. draw: int64[W] its draw's position there, or its
+                candidate's number (``Outcome.owners``). calls: int64[W], or of each alike.
+        """
+        widest = int(draw.max(initial=-1))
+        if widest >= self._asked.shape[1]:
+            self._asked = np.pad(self._asked, ((0, 0), (0, 1 + widest)))
+        np.add.at(self._asked, (request, draw), calls)
+
+    def path_calls(self, request: int) -> NDArray[np.int64]:
+        """Return what ``count_calls`` counted, int64[N] by draw or candidate, 0 past the last."""
+        calls: NDArray[np.int64] = self._asked[request]
+        return calls
 
     def groups(self, request: NDArray[np.int64]) -> list[tuple[Session, NDArray[np.int64]]]:
         """Return each session among ``request`` (int64[n]) with the rows it holds."""

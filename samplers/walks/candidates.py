@@ -42,7 +42,6 @@ class Candidates:
             every complete walk that a mask led.
         last: int64[W] the last context, which with the request identifies a complete text.
         log_truncated: float64[W] log of the weight of what the length limit cut off along the path.
-        evaluations: int64[W] prefixes evaluated along the path, caches left out of account.
     """
 
     tokens: NDArray[np.int32]
@@ -54,7 +53,6 @@ class Candidates:
     is_text: NDArray[np.bool_]
     last: NDArray[np.int64]
     log_truncated: NDArray[np.float64]
-    evaluations: NDArray[np.int64]
 
     @property
     def is_complete(self) -> NDArray[np.bool_]:
@@ -118,8 +116,8 @@ class TrajectoryBuffer:
     """Candidates in the making: W walks of which some are still going.
 
     Attributes:
-        log_p, log_x, log_kept: float64[W], to be added to.
-        evaluations: int64[W], to be added to.
+        log_p, log_x, log_kept: float64[W], to be added to. evaluations: int64[W] prefixes at which
+            an event was sought.
         has_floor: Whether walks may be given up.
 
     Args:
@@ -243,5 +241,4 @@ class TrajectoryBuffer:
             is_text=self._is_text,
             last=self._last,
             log_truncated=self._log_truncated,
-            evaluations=self.evaluations,
         )

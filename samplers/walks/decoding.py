@@ -52,11 +52,13 @@ class Stepping:
         look_ahead: Walks will surely follow forced runs, which are evaluated ahead.
         weighed: Masks are known, so that what the length limit cuts off can be weighed.
         masked: All that is allowed is asked for at every node.
+        asks: A step is a call of the model for each walk; False where such a call came before it.
     """
 
     look_ahead: bool = True
     weighed: bool = True
     masked: bool = True
+    asks: bool = True
 
 
 _LIKE_MASKED = Stepping()
@@ -166,9 +168,11 @@ def step_on(
     alive, frontier = give_up(buffer, alive, frontier)
     if not alive.size:
         return alive, frontier
+    if how.asks:
+        batch.count_calls(frontier.request, frontier.draw)
     step = Step.of(frontier, look_ahead=how.look_ahead, masked=how.masked)
     chosen = choose(step, alive)
-    log_truncated = _truncated_mass(step) if how.weighed else None
+    log_truncated = log_truncated_mass(step) if how.weighed else None
     if log_truncated is not None:
         buffer.overrun(alive, log_truncated[step.walk_node])
     note_step(step, chosen, log_truncated)
@@ -209,7 +213,7 @@ def note_step(
     step.nodes.batch.tree.visit(step.nodes, Visit(mass, chosen.log_end, log_truncated, exact=exact))
 
 
-def _truncated_mass(step: Step) -> NDArray[np.float64] | None:
+def log_truncated_mass(step: Step) -> NDArray[np.float64] | None:
     """Return the log mass of the tokens allowed at nodes but for the length limit, float64[N].
 
     None where no node is at its limit.

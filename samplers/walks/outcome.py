@@ -230,7 +230,8 @@ def _costs(
     """Return the cost fields of each draw (rows int64[n]); the prompt is charged to the first.
 
     A call is one sequence in one forward pass, as this record alone needs them: a prefix with the
-    run that follows it. What was guessed in vain (``wasted``) was evaluated as well.
+    run that follows it. What was guessed in vain (``wasted``) was evaluated as well. Of
+    ``path_calls`` none is shared: each walk pays for itself.
 
     Every distinct prefix belongs to the lowest draw that reached it, so the sums are what the
     record computed and nothing depends on batching.
@@ -247,14 +248,18 @@ def _costs(
     draws = batch.tree["draw"][mine]
     if owners is not None:
         draws = owners[draws]
+    path_calls = batch.path_calls(number)
+    asking = np.flatnonzero(path_calls)
+    payers = asking if owners is None else owners[asking]
+    paths = np.bincount(payers, path_calls[asking], minlength=n).astype(np.int64)
     evaluations = np.bincount(draws, minlength=n) + wasted
     calls = np.bincount(draws[is_call], minlength=n) + more
     tokens = evaluations + passed_over
     if draws.size:
         # The root's evaluation reads the whole prompt, every other one a single token.
         tokens[draws.min()] += int(batch.prompt_lengths[number]) - 1
-    columns = (calls.tolist(), tokens.tolist(), evaluations.tolist())
-    names = ("target_calls", "target_tokens", "distinct_evaluations")
+    columns = (calls.tolist(), paths.tolist(), tokens.tolist(), evaluations.tolist())
+    names = ("target_calls", "path_calls", "target_tokens", "distinct_evaluations")
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 

@@ -24,7 +24,10 @@ STRING: /"[a-zA-Z]{1,6}"/
 INT: /[1-9][0-9]{0,2}/
 """
 PROMPT = ("--prompt", "A person as JSON:")
-COSTS = ("target_calls", "target_tokens", "distinct_evaluations", "acceptance_rate")
+COSTS = (
+    *("target_calls", "path_calls", "target_tokens", "distinct_evaluations"),
+    "acceptance_rate",
+)
 
 
 @pytest.fixture(scope="module")

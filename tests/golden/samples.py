@@ -324,7 +324,15 @@ def _kept_files(files: dict[str, bytes]) -> list[Case]:
         more = ((), (), ("--seed", "5"), ("--top-k", "9"))
         steps = tuple(Step((*tree, *own)) for own in more)
         found.append(Case(f"kept-tree-{method}", "sample", steps, files))
+    found.append(Case("kept-tree-search", "sample", tuple(_searched(one)), files))
     return found
+
+
+def _searched(prompt: tuple[str, ...]) -> list[Step]:
+    """Return runs that share a tree, which a search begins."""
+    run = words("sample -a cities.arrow -n 3 --tree t.arrow --method")
+    methods = ("topn", "exact", "beam", "asap")
+    return [Step((*run, *words(method, SHORT[method]), *prompt)) for method in methods]
 
 
 def sample_cases() -> list[Case]:

@@ -56,7 +56,7 @@ def bare(sample: Any) -> dict[str, Any]:
     sums over texts, which are added in the order of the model's contexts."""
     record = dataclasses.asdict(sample)
     costs = ("target_calls", "target_tokens", "distinct_evaluations", "acceptance_rate")
-    costs += ("accepted_length", "draft_calls", "cost_per_token")
+    costs += ("accepted_length", "draft_calls", "cost_per_token", "path_calls")
     record["diagnostics"] = {
         key: round(value, 10) if isinstance(value, float) else value
         for key, value in record["diagnostics"].items()

@@ -165,9 +165,9 @@ def test_priorities_cut_off_no_forced_token() -> None:
     assert np.exp(paths.log_cut) == pytest.approx(np.array([[0, 0, 1, 0]] * 2))
     (sample,) = drawn(toy, "priority", 5, 1)
     # The first text has four events, each proposal two.
-    assert sample.diagnostics["path_evaluations"] == 4 + 5 * 2
+    assert sample.diagnostics["path_calls"] == 4 + 5 * 2
     (sample,) = drawn(toy, "restart", 5, 1)
-    assert sample.diagnostics["path_evaluations"] == 4 + 5 * 4
+    assert sample.diagnostics["path_calls"] == 4 + 5 * 4
 
 
 def test_where_nothing_is_open_the_text_stays() -> None:
@@ -230,7 +230,7 @@ def test_known_prefixes_cost_nothing() -> None:
     samples = McmcSampler(steps=20).draw_batch(model, [request])[0]
     evaluated = sum(sample.diagnostics["distinct_evaluations"] for sample in samples)
     assert evaluated == len(set(asked)) == len(asked) <= 10
-    assert sum(sample.diagnostics["path_evaluations"] for sample in samples) > 1_000
+    assert sum(sample.diagnostics["path_calls"] for sample in samples) > 1_000
 
 
 @pytest.mark.share(1)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from cdec.integrations.findings.adaptive import END, Memory, Rules, divergence
 from cdec.integrations.findings.enumeration import Law, target
@@ -51,9 +52,10 @@ def count_calls(toy: Toy, samples: int, size: int, seed: int, *, aborting: bool)
     while taken < samples:
         drawn = [memory.draw(rng, aborting=aborting) for _ in range(size)]
         for row, path in drawn:
-            if taken == samples:
-                break
+            # All of a round is drawn, whether or not it is still wanted.
             calls += len(path)
+            if taken == samples:
+                continue
             share = 1.0 if aborting else memory.weight(path) / memory.bound(())
             taken += row is not None and rng.random() < share
         memory.learn(prefix for _, path in drawn for prefix in path)
@@ -138,13 +140,15 @@ def replay(rules: Rules, *, rounds: int, size: int, **options: Any) -> None:
     with opened(rules.toy, 1, size, limit=rules.limit, **options) as (batch, drawing):
         for _ in range(rounds):
             (drawn,) = rounds_of_all(batch, drawing, size)
-            check_candidates(memory, drawn, aborting=drawing.aborting)
+            check_candidates(memory, drawn, batch.path_calls(0), aborting=drawing.aborting)
             memory.learn(path_of(drawn, row) for row in range(size))
             check_tree(memory, batch)
 
 
-def check_candidates(memory: Memory, drawn: Round, *, aborting: bool) -> None:
-    """Compare log P, log x and the evaluations of a round's candidates, and what is accepted."""
+def check_candidates(
+    memory: Memory, drawn: Round, calls: NDArray[np.int64], *, aborting: bool
+) -> None:
+    """Compare log P, log x and the calls of a round's candidates, and what is accepted."""
     rules, root = memory.rules, memory.bound(())
     with np.errstate(divide="ignore"):
         assert drawn.log_root == pytest.approx(np.log(root), abs=CLOSE)
@@ -159,7 +163,7 @@ def check_candidates(memory: Memory, drawn: Round, *, aborting: bool) -> None:
         assert math.exp(drawn.log_truncated[row]) == pytest.approx(known + cut * above, abs=CLOSE)
         silent = rules.has_ended(path) or rules.is_cut(path)
         # Where nothing has any mass, it does not matter who looks at the prompt once more.
-        assert root == 0 or drawn.candidates.evaluations[row] == len(prefixes) - silent
+        assert root == 0 or calls[drawn.first + row] == len(prefixes) - silent
         if not drawn.candidates.is_complete[row]:
             assert log_x == -math.inf and not drawn.passed[row]
             continue

@@ -138,7 +138,7 @@ def test_burn_in_candidates_are_not_recorded_and_change_nothing_else() -> None:
     assert [s.diagnostics["iteration"] for s in late] == list(range(21, 31))
     for field in ("log_mass", "log_mass_lower", "log_mass_upper", "ess"):
         assert recorded[0].diagnostics[field] == late[0].diagnostics[field]
-    for field in ("target_calls", "distinct_evaluations", "path_evaluations"):
+    for field in ("target_calls", "distinct_evaluations", "path_calls"):
         totals = [sum(s.diagnostics[field] for s in samples) for samples in (recorded, late)]
         assert totals[0] == totals[1] > 0
 

@@ -112,7 +112,7 @@ def test_draws_follow_q_independently_at_the_designs_cost(
     for samples in records[:20]:
         check_fields(samples)
     calls = [
-        float(np.mean([sample.diagnostics["path_evaluations"] for sample in samples]))
+        float(np.mean([sample.diagnostics["path_calls"] for sample in samples]))
         for samples in records[:250]
     ]
     check_calls(toy, calls, round_size, abort, DESIGN[name, abort])

@@ -144,6 +144,7 @@ def test_calls_of_a_case_counted_by_hand() -> None:
     assert sample.diagnostics["target_calls"] == 4
     assert sample.diagnostics["cost_per_token"] == 2.0
     assert sampler.last_path_calls == (0, 1 + 2 + 1, 2)
+    assert sample.diagnostics["path_calls"] == 1 + 2 + 1
     sampler = SAMPLERS["cdlh"](reward=reward, branch=2, depth=2)
     sampler.draw(model, None, "", rng=RNG(0), max_new_tokens=20)
     draft, target, events = sampler.last_path_calls
@@ -166,6 +167,7 @@ def test_calls_of_the_draft_counted_by_hand() -> None:
     assert sample.diagnostics["target_calls"] == 5
     assert sample.diagnostics["cost_per_token"] == (5 + 0.25 * 8) / 4
     assert sampler.last_path_calls == (4 + 4 + 2, 5, 4)
+    assert sample.diagnostics["path_calls"] == 5
     free = SAMPLERS["cdlh-approx"](draft=draft, reward=counts_of("a")).draw(
         model, None, "", rng=RNG(0)
     )[0]
@@ -279,7 +281,7 @@ def test_a_draft_whose_context_is_full_stops_looking_ahead() -> None:
 # --- Lookahead and what it takes: accounts that chunks do not change, work and memory bounded.
 
 METHODS = ["cdlh", "cdlh-approx", "cdsl", "cdsl speculative"]
-ACCOUNTS = ("target_calls", "draft_calls", "distinct_evaluations", "scenario_counts")
+ACCOUNTS = ("target_calls", "draft_calls", "distinct_evaluations", "path_calls", "scenario_counts")
 HUGE = 2**31 - 1
 
 

@@ -71,8 +71,9 @@ def test_counters_are_what_the_model_computed(model: Watched, name: str) -> None
     for samples, usage in zip(draw(model, name), model.usages, strict=True):
         total = {
             field: sum(sample.diagnostics[field] for sample in samples)
-            for field in ("target_calls", "target_tokens", "distinct_evaluations")
+            for field in ("target_calls", "path_calls", "target_tokens", "distinct_evaluations")
         }
+        assert name in NEEDS_DRAFT or total["path_calls"] >= total["target_calls"]
         if name == "mcmc":
             # Chains stand at many prefixes at once, and of many runs are not evaluated ahead.
             assert usage.calls / 2 < total["target_calls"] <= usage.calls

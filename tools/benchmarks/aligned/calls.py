@@ -61,7 +61,7 @@ def measure(name: str, toy: Toy, *, abort: bool, round_size: int, seeds: int) ->
         if isinstance(drawn, CdecError):
             raise drawn
         costs: list[dict[str, Any]] = [dict(sample.diagnostics) for sample in drawn]
-        calls.append(float(np.mean([cost["path_evaluations"] for cost in costs])))
+        calls.append(float(np.mean([cost["path_calls"] for cost in costs])))
         distinct.append(sum(cost["distinct_evaluations"] for cost in costs))
     return {
         "toy": name,
