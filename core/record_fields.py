@@ -493,6 +493,12 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         methods=DRAFTED,
     ),
     RecordField(
+        "counted_proposals",
+        "integer",
+        "Tokens that counts proposed, for nothing; those of the draft model took `draft_calls`.",
+        methods="methods with a draft model and counts",
+    ),
+    RecordField(
         "accepted_length",
         "number",
         "Mean number of tokens kept of each proposal.",

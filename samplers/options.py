@@ -188,7 +188,8 @@ COST_RATIO = Option(
 SAVED_COUNTS = Option(
     name="counts",
     type=Path,
-    help="Begin with the counts that `save_counts` wrote.",
+    help="Begin with the counts that `save_counts` wrote. Beside a draft model, counts propose "
+    "where they are sure, and the model elsewhere.",
     metavar="FILE",
     opened=True,
 )

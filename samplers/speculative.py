@@ -58,6 +58,13 @@ class SpeculativeSampler(Sampler):
     @classmethod
     def require_consistent(cls, options: Mapping[str, Any]) -> None:
         """Refuse the ratio rule where there is no ratio."""
+        if options["ratio"] and options["counts"] is not None:
+            raise UsageError(
+                "`ratio` and `counts` were both given: with `ratio` the law depends on what was "
+                "proposed, and counts change with every text",
+                hint="Give one of `ratio` and `counts`.",
+                option="ratio",
+            )
         is_greedy = options["greedy"] or options["draft_temperature"] == 0.0
         if options["ratio"] and (is_greedy or options["draft"] in (COUNTS, LOOKUP)):
             raise UsageError(

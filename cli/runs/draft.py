@@ -80,13 +80,21 @@ class Draft:
 
     @property
     def keeps_counts(self) -> bool:
-        """True where its counts may be read from a file and written to one."""
-        return self.name == COUNTS and self.method.uses("counts")
+        """True where its counts may be read from a file and written to one.
+
+        Beside a model they are asked for by a file.
+        """
+        if not self.method.uses("counts"):
+            return False
+        has_file = self.method.values["counts"] is not None or self.options.save_counts is not None
+        return self.name == COUNTS or (self.is_model and has_file)
 
     @property
     def guessing(self) -> str | None:
         """The typed option by which tokens are guessed from counts; None where none are guessed."""
-        return "--draft counts" if self.name == COUNTS else None
+        if self.name == COUNTS or not self.keeps_counts:
+            return "--draft counts" if self.name == COUNTS else None
+        return "--save-counts" if self.method.values["counts"] is None else "--counts"
 
     @property
     def key(self) -> str:

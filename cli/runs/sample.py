@@ -157,7 +157,8 @@ def _opened_sampler(plan: Plan, files: Files, run: Run, kept: KeptModels) -> Rec
         draft = kept.get(plan.draft.key, plan.draft.load_early)
         model = kept.get(model_key(options.loading), lambda: models.open_model(options.loading))
     opened = plan.draft.opened(model, draft, console)
-    opened |= {"reward": reward, "counts": plan.counts, "tree": plan.tree}
+    counts = plan.counts if plan.draft.keeps_counts else None
+    opened |= {"reward": reward, "counts": counts, "tree": plan.tree}
     own = {name: value for name, value in opened.items() if method.uses(name)}
     plan.counts.require_vocabulary(model.vocabulary.vocabulary_hash)
     told = plan.settings(files)

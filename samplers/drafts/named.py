@@ -10,6 +10,7 @@ from cdec.core.errors import UsageError
 from cdec.core.models.language_model import LanguageModel
 from cdec.samplers.drafts.base import DraftOptions
 from cdec.samplers.drafts.counts import Counts, CountsDrafting, LookupDrafting
+from cdec.samplers.drafts.joint import JointDrafting
 from cdec.samplers.drafts.lengths import AcceptedLengths, GivenLengths, PayingLengths
 from cdec.samplers.drafts.models import ModelDrafting
 from cdec.samplers.drafts.pace import Pace
@@ -31,7 +32,8 @@ class NamedDraft(DraftOptions):
             as each text accepts where they decide what is drawn.
         temperature: Of a draft model; 0 proposes its most probable tokens. None is the target's
             warping, and 0 where guesses are only compared.
-        counts: What ``counts`` guesses from and adds to.
+        counts: What ``counts`` guesses from and adds to. Beside a model they are asked first, and
+            the model where they say nothing; None asks the model alone.
         freeze_counts: Whether nothing is added.
         threshold: Estimated probability from which it guesses; None is that of the counts.
         cost_ratio: c, the cost of a draft call in target calls; None leaves ``cost_per_token``
@@ -47,7 +49,7 @@ class NamedDraft(DraftOptions):
     draft: LanguageModel | str
     gamma: int | str = ADAPTIVE
     temperature: float | None = None
-    counts: Counts = field(default_factory=Counts)
+    counts: Counts | None = None
     freeze_counts: bool = False
     threshold: float | None = None
     cost_ratio: float | None = None
@@ -80,20 +82,26 @@ class NamedDraft(DraftOptions):
         return GivenLengths(int(self.gamma), longest)
 
     def _drafting(self, batch: Batch) -> Drafting:
-        if self.draft == COUNTS:
-            return CountsDrafting(batch, self.counts, self.threshold, learns=not self.freeze_counts)
-        if isinstance(self.draft, str):
+        if self.draft == LOOKUP:
             return LookupDrafting(batch)
+        if isinstance(self.draft, str):
+            return self._counting(batch, Counts() if self.counts is None else self.counts)
         # A test of laws would tie what is drawn to how much was proposed, so to the clock.
         is_sure = self.is_paced and self.temperature is None
         temperature = 0.0 if is_sure else self.temperature
-        return ModelDrafting(
+        model = ModelDrafting(
             batch,
             self.draft,
             temperature,
             has_law=not self.is_paced,
             takes_best=self.takes_best,
         )
+        if self.counts is None:
+            return model
+        return JointDrafting(self._counting(batch, self.counts), model)
+
+    def _counting(self, batch: Batch, counts: Counts) -> CountsDrafting:
+        return CountsDrafting(batch, counts, self.threshold, learns=not self.freeze_counts)
 
 
 def named_draft(options: Mapping[str, Any], is_verified: bool, decides: bool) -> NamedDraft:
@@ -109,7 +117,6 @@ def named_draft(options: Mapping[str, Any], is_verified: bool, decides: bool) ->
             hint="Load the draft with cdec.core.load_model.",
             option="draft",
         )
-    # subtle: counts that hold nothing yet are false.
     counts = options.get("counts")
     is_frozen = bool(options.get("freeze_counts"))
     if is_frozen and counts is None:
@@ -122,7 +129,8 @@ def named_draft(options: Mapping[str, Any], is_verified: bool, decides: bool) ->
         draft,
         options["gamma"],
         options["draft_temperature"],
-        Counts() if counts is None else counts,
+        # subtle: what they learn lasts from batch to batch; those that hold nothing are false.
+        Counts() if counts is None and draft == COUNTS else counts,
         cost_ratio=options["cost_ratio"],
         is_verified=is_verified,
         decides=decides,

@@ -49,12 +49,13 @@ class Guess:
     """What a draft proposes to n walks: as in ``Proposal``, NONE where it proposes nothing.
 
     Attributes:
+        kind: Of all of them, or int64[n] of each.
         log_share: float64[n] log of the draft's own probability of each event among those allowed,
             however it was chosen; NaN where it proposes nothing; None of a draft without a law.
     """
 
     events: NDArray[np.int64]
-    kind: int
+    kind: int | NDArray[np.int64]
     rows: NDArray[np.int64]
     scores: Any
     log_normalizer: Any
@@ -117,6 +118,14 @@ class Drafting(ABC):
     def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the request and draw of every draft call so far, int64[n] each."""
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def counted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return the request and draw of every proposal that counts made beside a model.
+
+        Returns:
+            int64[n] each; None where counts are not asked beside a model.
+        """
+        return None
 
 
 class Ahead(NamedTuple):

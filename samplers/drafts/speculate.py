@@ -410,7 +410,8 @@ class DraftRun(Draft):
             ``acceptance_rate``, the share accepted of the proposals that were put to the test;
             ``accepted_length``, accepted proposals a verification; ``draft_calls``; and
             ``cost_per_token``, (c draft calls + target calls) / events, null where c is not known.
-            Of a draft that is not verified, the last two.
+            Of a draft that is not verified, the last two. ``counted_proposals`` where counts are
+            asked beside a model.
         """
         self.ledger.replace("draft_calls", *self.drafting.calls())
         names = ("verified", "accepted", "rounds", "draft_calls", TARGET_CALLS)
@@ -420,6 +421,10 @@ class DraftRun(Draft):
         if self._is_verified:
             acceptance["acceptance_rate"] = _ratios(accepted, verified)
             acceptance["accepted_length"] = _ratios(accepted, rounds)
+        if (counted := self.drafting.counted()) is not None:
+            self.ledger.replace("counted_proposals", *counted)
+            made = self.ledger.totals("counted_proposals", owners)
+            acceptance["counted_proposals"] = made.astype(np.int64).tolist()
         return {
             **acceptance,
             "draft_calls": drafts.astype(np.int64).tolist(),

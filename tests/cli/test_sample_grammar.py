@@ -390,3 +390,24 @@ def test_draws_are_those_of_the_command_line(
     ours = [json.loads(json.dumps(each.to_json())) for drawn in found for each in drawn]
     assert result.status == 0, result.stderr
     assert ours == near_records(result.records)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_counts_and_a_draft_model_propose_together(
+    cdec: Runner, person: Path, tmp_path: Path
+) -> None:
+    counts = tmp_path / "counts.json"
+    words = ("sample", "-a", person, *PROMPT, "--method", "greedy", "--max-new-tokens", "60")
+    draft = ("--draft", "embedded-draft", "--gamma", "4")
+    plain, alone = cdec(*words), cdec(*words, *draft)
+    first = cdec(*words, *draft, "--save-counts", counts)
+    again = cdec(*words, *draft, "--counts", counts, "--freeze-counts")
+    for result in (first, again):
+        assert bare(result)[0]["text"] == bare(plain)[0]["text"]
+    # The text was seen before: what its states were followed by costs no call.
+    assert again.records[0]["counted_proposals"] > 0
+    assert again.records[0]["draft_calls"] < alone.records[0]["draft_calls"]
+    assert "counted_proposals" not in alone.records[0]
+    assert "--count-threshold means nothing" in refused(
+        cdec(*words, *draft, "--count-threshold", "0.5")
+    )
