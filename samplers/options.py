@@ -134,9 +134,9 @@ TREE_CACHE = Option(
 TREE = Option(
     name="tree",
     type=Path,
-    help="Keep what is learnt of a single record in this file. asap and exact begin with what it "
-    "holds, topn and beam add what they find. Refused where model, warping, prompt or constraint "
-    "differ; written at the end: an interrupted run leaves it as it was.",
+    help="Keep what is learnt of a single record in this file, which asap and exact begin with; "
+    "refused where model, warping, prompt or constraint differ. Written when all is drawn: an "
+    "interrupted run leaves it as it was.",
     metavar="FILE.arrow",
     typed_only=True,
     opened=True,
@@ -188,8 +188,7 @@ COST_RATIO = Option(
 SAVED_COUNTS = Option(
     name="counts",
     type=Path,
-    help="Begin with the counts that `save_counts` wrote. Beside a draft model, counts propose "
-    "where they are sure, and the model elsewhere.",
+    help="Begin with the counts that `save_counts` wrote; beside a draft model, ask them first.",
     metavar="FILE",
     opened=True,
 )

@@ -136,13 +136,7 @@ class Arena:
 
 def path_calls(samples: Sequence[Sample]) -> NDArray[np.float64]:
     """Return what each sample cost, float64[n] calls, nothing cached."""
-    return np.array([_calls(sample) for sample in samples], np.float64)
-
-
-def _calls(sample: Sample) -> float:
-    """Return what a sample cost; masked decoding evaluates each event of its text once."""
-    found: Any = sample.diagnostics.get("path_evaluations")
-    return float(len(sample.token_ids) + (row_of(sample) is not None) if found is None else found)
+    return np.array([sample.diagnostics["path_calls"] for sample in samples], np.float64)
 
 
 def texts(samples: Sequence[Sample], *, is_weighted: bool) -> Drawn:

@@ -322,8 +322,7 @@ class Lookahead:
 
     def path_calls(self) -> tuple[int, int]:
         """Return draft and target calls without any cache, as papers count them."""
-        batch = self._batch
-        target = sum(int(batch.path_calls(r).sum()) for r in range(len(batch.requests)))
+        target = int(self._batch.path_calls.sum())
         return 0 if self.draft is None else self.draft.path_calls, target
 
     def satisfaction(self, reward: Reward, chosen: Candidates) -> dict[str, list[Any]]:

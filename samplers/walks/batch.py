@@ -51,6 +51,8 @@ class Batch:
         draw_index: int64[D] position of the draw in its request, from 0.
         seeds: D seeds.
         tree: What was visited.
+        path_calls: int64[R, N] calls of the model by draw, or by candidate where these have owners
+            (``Outcome``), as if no prefix were kept: each walk pays for itself.
         is_end: bool[V] end ids; ``end_ids`` int64[...] lists them.
     """
 
@@ -92,7 +94,7 @@ class Batch:
         self.sole: Session | None = self.sessions[int(used[0])] if alone else None
         self.least_limit = int(self.limits[live].min(initial=np.iinfo(np.int64).max))
         self._grouped: tuple[Any, list[tuple[Session, NDArray[np.int64]]]] = (None, [])
-        self._asked = np.zeros((count, 8), np.int64)
+        self.path_calls = np.zeros((count, 8), np.int64)
 
     def __enter__(self) -> Self:
         return self
@@ -195,27 +197,12 @@ class Batch:
             watch.begin(np.flatnonzero(request == number), self.requests[number].begun)
         return watch
 
-    def count_calls(
-        self,
-        request: NDArray[np.int64],
-        draw: NDArray[np.int64],
-        calls: NDArray[np.int64] | int = 1,
-    ) -> None:
-        """Count calls of the model as if no prefix were kept: one a walk that asks, each time.
-
-        Args:
-            request: int64[W] of each walk. draw: int64[W] its draw's position there, or its
-                candidate's number (``Outcome.owners``). calls: int64[W], or of each alike.
-        """
-        widest = int(draw.max(initial=-1))
-        if widest >= self._asked.shape[1]:
-            self._asked = np.pad(self._asked, ((0, 0), (0, 1 + widest)))
-        np.add.at(self._asked, (request, draw), calls)
-
-    def path_calls(self, request: int) -> NDArray[np.int64]:
-        """Return what ``count_calls`` counted, int64[N] by draw or candidate, 0 past the last."""
-        calls: NDArray[np.int64] = self._asked[request]
-        return calls
+    def count_calls(self, request: NDArray[Any], draw: NDArray[Any], calls: Any = 1) -> None:
+        """Add to ``path_calls``, for W walks that ask, one each or int64[W] ``calls``."""
+        widest, room = int(draw.max(initial=-1)), self.path_calls.shape[1]
+        if widest >= room:
+            self.path_calls = np.pad(self.path_calls, ((0, 0), (0, widest)))
+        np.add.at(self.path_calls, (request, draw), calls)
 
     def groups(self, request: NDArray[np.int64]) -> list[tuple[Session, NDArray[np.int64]]]:
         """Return each session among ``request`` (int64[n]) with the rows it holds."""

@@ -230,8 +230,7 @@ def _costs(
     """Return the cost fields of each draw (rows int64[n]); the prompt is charged to the first.
 
     A call is one sequence in one forward pass, as this record alone needs them: a prefix with the
-    run that follows it. What was guessed in vain (``wasted``) was evaluated as well. Of
-    ``path_calls`` none is shared: each walk pays for itself.
+    run that follows it. What was guessed in vain (``wasted``) was evaluated as well.
 
     Every distinct prefix belongs to the lowest draw that reached it, so the sums are what the
     record computed and nothing depends on batching.
@@ -248,10 +247,9 @@ def _costs(
     draws = batch.tree["draw"][mine]
     if owners is not None:
         draws = owners[draws]
-    path_calls = batch.path_calls(number)
-    asking = np.flatnonzero(path_calls)
+    asking = np.flatnonzero(batch.path_calls[number])
     payers = asking if owners is None else owners[asking]
-    paths = np.bincount(payers, path_calls[asking], minlength=n).astype(np.int64)
+    paths = np.bincount(payers, batch.path_calls[number, asking], minlength=n).astype(np.int64)
     evaluations = np.bincount(draws, minlength=n) + wasted
     calls = np.bincount(draws[is_call], minlength=n) + more
     tokens = evaluations + passed_over

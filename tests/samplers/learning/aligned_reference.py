@@ -140,7 +140,7 @@ def replay(rules: Rules, *, rounds: int, size: int, **options: Any) -> None:
     with opened(rules.toy, 1, size, limit=rules.limit, **options) as (batch, drawing):
         for _ in range(rounds):
             (drawn,) = rounds_of_all(batch, drawing, size)
-            check_candidates(memory, drawn, batch.path_calls(0), aborting=drawing.aborting)
+            check_candidates(memory, drawn, batch.path_calls[0], aborting=drawing.aborting)
             memory.learn(path_of(drawn, row) for row in range(size))
             check_tree(memory, batch)
 

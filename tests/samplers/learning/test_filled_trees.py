@@ -67,7 +67,7 @@ def check_law_of(rules: Rules, path: Path, candidates: int) -> None:
         check_tree(memory, batch)
         for _ in range(3):
             (drawn,) = rounds_of_all(batch, rounds, size)
-            check_candidates(memory, drawn, batch.path_calls(0), aborting=False)
+            check_candidates(memory, drawn, batch.path_calls[0], aborting=False)
             memory.learn(path_of(drawn, row) for row in range(size))
             check_tree(memory, batch)
 

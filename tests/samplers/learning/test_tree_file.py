@@ -431,7 +431,6 @@ def test_forged_columns_with_a_good_digest_are_errors(tmp_path: Path, column: st
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("cdec.tree_candidates", "0"),
         ("cdec.tree_candidates", "-3"),
         ("cdec.tree_candidates", "9" * 30),
         ("cdec.tree_key", "[]"),
