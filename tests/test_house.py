@@ -16,11 +16,11 @@ CIRCLES: list[list[str]] = []
 """Groups of files that still import each other; a group that is cut open leaves the list."""
 
 BUDGETS: dict[str, tuple[int, int]] = {
-    "cdec.samplers.masked": (40, 8_120),
+    "cdec.samplers.masked": (40, 8_130),
     "cdec.samplers.disc": (41, 8_690),
     "cdec.samplers.exact": (43, 9_120),
     "cdec.samplers.cdsl": (53, 11_700),
-    "cdec.cli.check": (114, 23_930),
+    "cdec.cli.check": (114, 23_950),
     "cdec.cli.compile_set": (76, 15_200),
     "cdec.core.schemas.session": (13, 2_330),
     "cdec.core.grammars.session": (6, 1_620),
