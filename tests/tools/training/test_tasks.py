@@ -18,9 +18,11 @@ from cdec.core.models.loading import load_model
 from cdec.data.assets import embedded_model_path
 from cdec.data.metrics.records import Evaluated
 from cdec.integrations.findings.tasks import mention_is_held_out, mention_prompt
+from tests.shared import REPOSITORY
 from tools.training.mixture import token_weights
 from tools.training.tasks import sources
 from tools.training.tasks.__main__ import main
+from tools.training.tasks.cards import summary_lines
 from tools.training.tasks.examples import Data, Example, Part, in_any_order, is_held_out
 from tools.training.tasks.learning import learn, processor_seconds
 from tools.training.tasks.measuring import METRICS, measure
@@ -191,15 +193,6 @@ def test_constraints_allow_what_is_right(name: str, forged: Path) -> None:
         assert verdicts == [True, False, False], right
 
 
-def test_candidates_are_near_the_mention_and_have_the_right_one() -> None:
-    near = sources.Candidates([*TITLES, *(f"Steve {i}" for i in range(40))])
-    found = near.of("Steve", "Steve Ballmer")
-    assert len(found) == 20 and "Steve Ballmer" in found and found == tuple(sorted(found))
-    assert "Rome" not in found
-    assert found == near.of("Steve", "Steve Ballmer")
-    assert near.of("steve jobs", "Nobody") == ("Nobody", "Steve Jobs (film)")
-
-
 def test_a_mention_stands_in_brackets_among_whole_words() -> None:
     prompt = mention_prompt(TEXT, TEXT.rindex("Bill"), 4)
     assert prompt.endswith("Then Steve met [Bill] in Rome.\nTitle:")
@@ -321,3 +314,13 @@ def test_a_model_learns_what_it_reads(tmp_path: Path) -> None:
     found = measure(model, constraint, other, ("hits@1", "json_valid"), methods, max_new_tokens=9)
     # A metric that has nothing to say of texts says nothing.
     assert found == {name: {"hits@1": 1.0, "json_valid": None} for name in methods}
+
+
+def test_the_page_has_what_the_cards_have() -> None:
+    docs = REPOSITORY / "docs"
+    cards = json.loads((docs / "figures/tasks.json").read_text(encoding="utf-8"))
+    page = (docs / "how-to/task-models.md").read_text(encoding="utf-8")
+    assert cards and "\n".join(summary_lines(cards)) in page
+    for card in cards:
+        assert card["metrics"] == list(TASKS[card["task"]].metrics)
+        assert card["licence"] == TASKS[card["task"]].licence

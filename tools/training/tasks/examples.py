@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -105,10 +104,3 @@ def in_any_order(examples: Sequence[Example]) -> Draw:
 def chosen(examples: Sequence[Example], count: int) -> list[Example]:
     """Return ``count`` examples by the hashes of their prompts, the same ones each time."""
     return sorted(examples, key=lambda e: (e.key, e.prompt))[:count]
-
-
-def shuffled(texts: Sequence[str], seed: str) -> list[str]:
-    """Return texts in an order that depends on ``seed`` alone."""
-    found = list(texts)
-    random.Random(seed).shuffle(found)
-    return found

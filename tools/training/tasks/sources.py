@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cdec.integrations.findings.mentions import NearTitles
 from cdec.integrations.findings.tasks import (
     concepts_prompt,
     entities_prompt,
@@ -23,7 +22,7 @@ from cdec.integrations.findings.tasks import (
 )
 from tools.training import corpora
 from tools.training.arithmetic import problem_document
-from tools.training.tasks.examples import Data, Example, Part, in_any_order, is_held_out, shuffled
+from tools.training.tasks.examples import Data, Example, Part, in_any_order, is_held_out
 
 _TITLES = "data/entity_sets/wikipedia_titles_93k.txt.xz"
 _DISAMBIGUATION = ("wned_wiki", "wiki_fair_v2", "kore50")
@@ -68,13 +67,14 @@ def mentions(shared: Path) -> Data:
     titles = read_titles(shared)
     held_out: list[Example] = []
     learnt: list[Example] = []
-    near = Candidates(titles)
+    near = NearTitles(titles)
     for name in _DISAMBIGUATION:
         for row in corpora.read_records(shared / f"data/entity_disambiguation/{name}.jsonl.xz"):
             held = mention_is_held_out(row["doc"])
             for each in row["mentions"]:
                 prompt = mention_prompt(row["text"], each["offset"], each["length"])
-                candidates = near.of(each["mention"], each["title"]) if held else ()
+                right = frozenset({each["title"]})
+                candidates = near.of(each["mention"], right, _MOST_CANDIDATES) if held else ()
                 example = _title_example(prompt, each["title"], candidates)
                 (held_out if held else learnt).append(example)
     evidence = list(_evidence(shared))
@@ -128,27 +128,6 @@ def shortened(title: str, form: float) -> str:
     if form < 0.7:
         return words[-1]
     return words[0] if form < 0.85 else " ".join(words[:2])
-
-
-class Candidates:
-    """Finds the titles that a mention may mean: those with all of its words, or all in it."""
-
-    def __init__(self, titles: Sequence[str]) -> None:
-        self._titles = titles
-        self._words = [frozenset(_words(title)) for title in titles]
-        self._having: dict[str, list[int]] = defaultdict(list)
-        for i, words in enumerate(self._words):
-            for word in words:
-                self._having[word].append(i)
-
-    def of(self, mention: str, title: str) -> tuple[str, ...]:
-        """Return up to 20 titles near a mention, the right one always among them, sorted."""
-        words = frozenset(_words(mention))
-        seen = {i for word in words for i in self._having.get(word, ())}
-        near = [i for i in seen if words <= self._words[i] or self._words[i] <= words]
-        order = shuffled([self._titles[i] for i in sorted(near)], mention)
-        others = islice((t for t in order if t != title), _MOST_CANDIDATES - 1)
-        return tuple(sorted({title, *others}))
 
 
 def _words(text: str) -> list[str]:
