@@ -123,13 +123,15 @@ def laws(
     """
     return [
         MemberLaws(
-            np.array([_log(s.log_masked) for s in own]), np.array([_log(s.log_z_sum) for s in own])
+            np.array([as_log(s.log_masked) for s in own]),
+            np.array([as_log(s.log_z_sum) for s in own]),
         )
         for own in scores(model, records, texts, artifact)
     ]
 
 
-def _log(value: float | None) -> float:
+def as_log(value: float | None) -> float:
+    """Return a log, -inf where a score has none."""
     return -np.inf if value is None else value
 
 

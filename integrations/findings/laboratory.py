@@ -126,14 +126,27 @@ class Laboratory:
         Args:
             name: Of the file, below the folder of data.
         """
-        assert self.data is not None
-        return read_jsonl(self.data / name)
+        return read_jsonl(self._file(name))
 
     def lines(self, name: str) -> list[str]:
         """Return the lines of an xz-compressed text of the data; the name as in ``rows``."""
-        assert self.data is not None
-        with lzma.open(self.data / name, "rt", encoding="utf-8") as text:
+        with lzma.open(self._file(name), "rt", encoding="utf-8") as text:
             return text.read().split("\n")[:-1]
+
+    def _file(self, name: str) -> Path:
+        """Return the path of a file of the data.
+
+        Raises:
+            InputMissingError: It is not there.
+        """
+        assert self.data is not None
+        if not (path := self.data / name).is_file():
+            raise InputMissingError(
+                f"no {name} in {self.data}",
+                hint="give a folder that has this file with `data`",
+                path=str(path),
+            )
+        return path
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:

@@ -27,6 +27,7 @@ from cdec.integrations.findings.answers import (
     VANILLA,
     Record,
     Way,
+    as_log,
     by_label,
     calls,
     difference,
@@ -34,6 +35,7 @@ from cdec.integrations.findings.answers import (
     evaluated,
     law_checks,
     laws,
+    scores,
     spread,
     value,
 )
@@ -41,8 +43,9 @@ from cdec.integrations.findings.finding import Check, Found, Table, largest
 from cdec.integrations.findings.laboratory import Laboratory
 from cdec.integrations.findings.laws import Law, MemberLaws, standard_errors
 from cdec.integrations.findings.mentions import TITLES
+from cdec.samplers.scoring.score import Score
 
-QUESTIONS = 16
+QUESTIONS = 24
 QUERIES = 16
 """Of each data set."""
 _ENUMERATED = 2
@@ -69,20 +72,25 @@ def compiled(
 def questions(laboratory: Laboratory) -> Found:
     """Compute Table 3's shape: R-precision on WebQuestions, over all of its answers."""
     names = laboratory.lines("webquestions/answer_names.txt.xz")
-    asked = spread(list(laboratory.rows("webquestions/devtest.jsonl.xz")), QUESTIONS)
+    every = list(laboratory.rows("webquestions/devtest.jsonl.xz"))
+    asked = spread(every, QUESTIONS)
     records = [_question(row) for row in asked]
     few = spread(records, _ENUMERATED)
     references = [{"id": row["id"], "answers": row["answers"]} for row in asked]
     model = laboratory.target()
     with compiled(model, names) as artifact:
-        ways = [VANILLA, MASKED, *DISC.values(), _BEAM, _LIST]
+        ways = [VANILLA, MASKED, *DISC.values(), _BEAM]
         samples = {way.label: drawn(model, way, records, artifact) for way in ways}
+        whole = [_question(row) for row in every]
+        samples[_LIST.label] = drawn(model, _LIST, whole, artifact)
+        right = scores(model, whole, [row["answers"] for row in every], artifact)
         known = laws(model, few, [names] * len(few), artifact)
         many = {
             way.label: drawn(model, way, [{**r, "n": _MANY} for r in few], artifact)
             for way in (MASKED, *DISC.values(), EXACT)
         }
     found = evaluated(samples, references, metrics_of()["r_precision"])
+    expected = _expected_precision(right, samples[_LIST.label])
     heads = ("method", "R-precision", "low", "high", "calls a draw")
     rows = [(label, *value(found, label), calls(own)) for label, own in samples.items()]
     title = f"R-precision of rankings: {_DRAWS} draws by their shares, {_LISTED} listed texts"
@@ -95,9 +103,42 @@ def questions(laboratory: Laboratory) -> Found:
                 difference(found, MASKED.label, DISC[TRIES[-1]].label).interval.upper,
                 at_least=0.0,
             ),
+            Check(
+                "expected R-precision of a draw from Q, lower bound, less that of a masked one",
+                expected["exact, at least"] - expected[MASKED.label],
+                at_least=0.0,
+            ),
         ],
-        [Table(title, heads, rows), _mass_table(few, known)],
+        [
+            Table(title, heads, rows),
+            Table(f"Expected R-precision of one draw, {len(every)} questions", *_cells(expected)),
+            _mass_table(few, known),
+        ],
     )
+
+
+def _cells(values: Mapping[str, float]) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    return tuple(values), [tuple(values.values())]
+
+
+def _expected_precision(
+    right: Sequence[Sequence[Score]], listed: Sequence[Record]
+) -> dict[str, float]:
+    """Return the expected R-precision of one masked draw, and the bounds of that of one of Q.
+
+    Args:
+        right: Scores of the right answers of each question.
+        listed: What ``topn`` says of the same questions: its bounds of P(S) are certified.
+    """
+    bounds = {s["id"]: (s["log_mass_lower"], s["log_mass_upper"]) for s in listed}
+    rows = []
+    for own, (lower, upper) in zip(right, bounds.values(), strict=True):
+        log_p = np.array([as_log(score.logprob) for score in own])
+        masked = float(np.exp([as_log(score.log_masked) for score in own]).sum())
+        least, most = (float(np.exp(log_p - log_mass).sum()) for log_mass in (upper, lower))
+        rows.append(np.array([masked, least, min(1.0, most)]) / len(own))
+    labels = (MASKED.label, *(f"{EXACT.label}, at {end}" for end in ("least", "most")))
+    return dict(zip(labels, np.mean(rows, axis=0).tolist(), strict=True))
 
 
 def _question(row: Mapping[str, str]) -> Record:

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 import pytest
 
-from cdec.integrations.findings import disambiguation, enumeration, retrieval, top_m, trie
+from cdec.integrations.findings import answers, disambiguation, enumeration, retrieval, top_m, trie
 from cdec.integrations.findings.disc import slack
 from cdec.integrations.findings.finding import Found
 from cdec.integrations.findings.laboratory import Laboratory
@@ -174,3 +174,14 @@ def test_mentions_are_drawn_as_their_laws_say_whatever_the_data(
     assert all(check.holds for check in drawn)
     for table in (*found.tables, *found.times):
         assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+def test_expected_precision_is_that_of_the_laws() -> None:
+    texts = [TOY.vocabulary.decode(row).decode() for row in TOY.members]
+    (right,) = answers.scores(TOY.model(), [{"id": "q", "prompt": ""}], [texts[:2]], TOY.constraint)
+    laws = law_of(TOY, None)[1]
+    listed = [{"id": "q", "log_mass_lower": laws.log_mass, "log_mass_upper": laws.log_mass + 1}]
+    found = retrieval._expected_precision([right], listed * 3)
+    assert found["masked"] == pytest.approx(laws.masked[:2].sum() / 2)
+    assert found["exact, at most"] == pytest.approx(laws.target[:2].sum() / 2)
+    assert found["exact, at least"] == pytest.approx(laws.target[:2].sum() / 2 / np.e)
