@@ -2,7 +2,8 @@
 
 Read ``wrapped`` (what all of them forward), ``conjunction``, ``denial``, ``healing``, ``prefill``,
 texts that begin with a given one, ``fitting``, texts that end within a number of tokens, and
-``canonical``, texts as their tokenizer spells them. ``free_text`` says what a model writes freely
+``canonical``, texts as their tokenizer spells them (of grammars and schemas in the library,
+``native/canonical``). ``free_text`` says what a model writes freely
 until a marker, where members begin: ``markers`` finds markers whatever tokens spell them,
 ``free_part`` is free text as a constraint that ends itself there, ``tagged`` has the members behind
 a marker, ``free_parts`` all parts of a text, and them as one constraint, ``framed`` members between

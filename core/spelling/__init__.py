@@ -8,4 +8,7 @@ tokens as classes of characters), ``merges``, which tokens byte pair encoding le
 and what happens to texts before: ``added`` tokens, and ``composition`` of characters. Of Unigram
 models ``unigram`` has the states and masks, ``segments`` the best way to cut a text, and
 ``charsmap`` what their normaliser leaves as it is.
+
+The library follows byte pair encoding itself (``native/canonical``), as far as no text has to be
+looked at; what it lacks it is told from here.
 """
