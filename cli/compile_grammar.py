@@ -14,6 +14,7 @@ from cdec.cli.compiling.sources import (
     hash_of,
     object_of,
     output_path,
+    pinned_sets,
     plain_name,
     read_whole,
     stem_of,
@@ -86,6 +87,7 @@ class SourceOptions(CompileOptions):
         shared.INPUT,
         metavar="NAME",
     )
+    sets: list[str] = shared.pinned_sets_option()
     precompute: int = option(
         PRECOMPUTE,
         "Steps of masks that are computed now; the others are while decoding.",
@@ -150,6 +152,7 @@ def _grammar_options(options: Options, source: GrammarText) -> GrammarOptions:
         max_whitespace=parse_whitespace(options),
         precompute=options.precompute,
         indenter=options.indenter,
+        set_digests=pinned_sets(options.sets),
     )
 
 
@@ -304,6 +307,7 @@ def _again(path: Path, described: Described) -> str:
     words = ["cdec", "compile-grammar", str(name) if is_there else "-"]
     words += ["--format", options["dialect"]] if not is_there else []
     words += ["--start", options["start"], "--lexer", options["lexer"]]
+    words += shared.set_words(list(described.get("set_digests") or {}))
     return shlex.join(words) if is_there else piped(path, "grammar", words)
 
 

@@ -16,7 +16,7 @@ from cdec.cli.compiling.jobs import (
     compile_one,
     recorded_summary,
 )
-from cdec.cli.compiling.sources import object_of, output_path, read_whole, stem_of
+from cdec.cli.compiling.sources import object_of, output_path, pinned_sets, read_whole, stem_of
 from cdec.cli.frame.declaration import flag_of, limits, option
 from cdec.cli.frame.kinds import (
     CompileCommand,
@@ -89,6 +89,7 @@ class Options(SchemaReadingOptions, CompileOptions):
         at_least=0,
         at_most=MAX_RUN,
     )
+    sets: list[str] = shared.pinned_sets_option()
     stats: bool = option(False, "Print what each keyword cost.", shared.OUTPUT, common=True)
     schema_limits: SchemaLimits = limits(SchemaLimits(), shared.LIMITS)
 
@@ -156,6 +157,7 @@ def _job(
         limits=limits,
         strict=options.strict,
         max_whitespace=options.max_whitespace,
+        set_digests=pinned_sets(options.sets),
         name="stdin" if source == "-" else source,
     ).for_text(data.decode("utf-8", "replace"))
     return TextJob(
@@ -273,6 +275,7 @@ def _again(path: Path, described: Described) -> str:
     is_usual = options.get("whitespace") == "usual"
     if not is_usual and options.get("max_whitespace", MAX_WHITESPACE) != MAX_WHITESPACE:
         words += ["--max-whitespace", str(options["max_whitespace"])]
+    words += shared.set_words(list(described.get("set_digests") or {}))
     # The stored text, and not the file: that may be a list of tools, or another one by now.
     return piped(path, "schema", words)
 

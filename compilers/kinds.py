@@ -86,7 +86,9 @@ class SourceOptions(ABC, Generic[ReportT_co]):
 
     def deciding(self) -> dict[str, Any]:
         """Return what of ``to_json`` decides the artifact; a limit that was passed wrote none."""
-        return {k: v for k, v in self.to_json().items() if k not in _NOT_DECIDING}
+        said = {k: v for k, v in self.to_json().items() if k not in _NOT_DECIDING}
+        # What is not asked leaves what was kept before one could ask for it.
+        return {k: v for k, v in said.items() if k != "set_digests" or v}
 
     def recording(self, made_from: str) -> Self:
         """Return the options with what the artifact is to record of its making."""

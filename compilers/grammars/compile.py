@@ -59,6 +59,7 @@ from cdec.core.grammars.columns import MARKER, SET_TERMINALS_KEY, SETS_KEY, arra
 from cdec.core.grammars.errors import EmptyLanguageError, GrammarUnsupportedError
 from cdec.core.grammars.special import SpecialTokens
 from cdec.core.progress import Progress, silent
+from cdec.core.sets.within import digests_of, pinned_metadata
 from cdec.core.token_budgets import BUDGETS_KEY
 from cdec.core.tokens.token_trie import TokenTrie
 
@@ -81,6 +82,7 @@ def compile_grammar(
     max_whitespace: int | None = MAX_WHITESPACE,
     indenter: str | None = None,
     precompute: int = PRECOMPUTE,
+    sets: Mapping[str, Any] = MappingProxyType({}),
     force: bool = False,
     progress: Progress = silent,
 ) -> GrammarReport:
@@ -105,6 +107,8 @@ def compile_grammar(
             ``python``, or what differs from it: ``NL_type=_NL,OPEN_PAREN_types=,tab_len=4``; in
             texts no line is indented further than its ``columns``, 100. None: it means nothing.
         precompute: Steps of the automaton of masks that are made now; the others while decoding.
+        sets: Artifacts of sets, opened or by their paths, that alone are to stand within it by
+            these names: their digests are recorded. Of other names any set may be given.
         force: Replace an existing file.
         progress: Told when a phase begins.
 
@@ -130,6 +134,7 @@ def compile_grammar(
         max_whitespace=max_whitespace,
         indenter=indenter,
         precompute=precompute,
+        set_digests=digests_of(sets),
     )
     return compile_with(source, vocabulary, path, options, force=force, progress=progress)
 
@@ -328,8 +333,10 @@ def _build(
         metadata[MADE_FROM_KEY] = options.made_from
     metadata |= _budgets(made.grammar)
     require_budgets(arrays_from(arrays), metadata, vocabulary)
+    names = [made.grammar.terminals[number].name for number in sets]
+    metadata |= pinned_metadata(options.set_digests, names)
     if sets:
-        metadata[SETS_KEY] = json.dumps([made.grammar.terminals[n].name for n in sets])
+        metadata[SETS_KEY] = json.dumps(names)
         metadata[SET_TERMINALS_KEY] = json.dumps(sets)
     return arrays, metadata, report
 

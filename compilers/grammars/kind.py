@@ -13,6 +13,7 @@ from cdec.compilers.grammars.options import GrammarOptions
 from cdec.compilers.grammars.parser_choice import ASKED_FOR
 from cdec.compilers.kinds import SourceKind
 from cdec.core.progress import Progress, silent
+from cdec.core.sets.within import pinned_digests
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -87,6 +88,7 @@ def verify_grammar(file: ArtifactFile, progress: Progress = silent) -> Compariso
         indenter=options.get("indenter"),
         conjoined=tuple(options.get("conjoined", ())),
         deny_regex=tuple(options.get("deny_regex", ())),
+        set_digests=tuple(pinned_digests(file.metadata).items()),
         name=file.metadata.get("cdec.source", ""),
     )
     return compiled_again(file, file.metadata["cdec.grammar"], again, progress)

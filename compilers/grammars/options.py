@@ -103,6 +103,7 @@ class GrammarOptions(SourceOptions[GrammarReport]):
             made while decoding.
         conjoined, deny_regex: Of a regular expression: others that texts match as a whole, too, and
             others that they do not.
+        set_digests: Digests that the artifacts of sets within must have, by name; of others any.
         indenter: How indentation becomes terminals: ``python``, or what differs from it
             (``cdec.core.grammars.indenter``); None: it means nothing.
 
@@ -124,6 +125,7 @@ class GrammarOptions(SourceOptions[GrammarReport]):
     max_whitespace: int | None = MAX_WHITESPACE
     precompute: int = PRECOMPUTE
     indenter: str | None = None
+    set_digests: tuple[tuple[str, str], ...] = ()
     conjoined: tuple[str, ...] = ()
     deny_regex: tuple[str, ...] = ()
 
@@ -166,6 +168,7 @@ class GrammarOptions(SourceOptions[GrammarReport]):
             "allow_imports": None if folder is None else Path(folder),
             "conjoined": tuple(values["conjoined"]),
             "deny_regex": tuple(values["deny_regex"]),
+            "set_digests": tuple(map(tuple, values["set_digests"])),
         }
 
     def for_text(self, text: str) -> GrammarOptions:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -56,6 +57,7 @@ from cdec.core.schemas.program import (
     arrays_from,
 )
 from cdec.core.schemas.references import to_json
+from cdec.core.sets.within import digests_of, pinned_metadata
 from cdec.core.token_budgets import BUDGETS_KEY
 
 if TYPE_CHECKING:
@@ -92,6 +94,7 @@ def compile_schema(
     formats: Formats = "enforce",
     numbers: NumberRange = "finite",
     refs: Refs = (),
+    sets: Mapping[str, Any] = MappingProxyType({}),
     limits: SchemaLimits | None = None,
     name: str = UNNAMED,
     force: bool = False,
@@ -118,6 +121,8 @@ def compile_schema(
             ``any``.
         refs: Documents that it may refer to, by URI, or a folder of them, as ``references_of``
             takes them; nothing is fetched.
+        sets: Artifacts of sets, opened or by their paths, that alone are to stand within it by
+            these names: their digests are recorded. Of other names any set may be given.
         limits: What compiling may cost; ``compile_seconds`` and ``compile_megabytes`` hold in a
             ``ChildCompiler`` only.
         name: Name of the source, recorded and shown, never opened.
@@ -146,6 +151,7 @@ def compile_schema(
         formats=formats,
         numbers=numbers,
         references=references_of(refs, limits),
+        set_digests=digests_of(sets),
         limits=limits,
         name=name,
     )
@@ -251,6 +257,7 @@ def _built(
         metadata["cdec.references"] = to_json(used)
     if emitter.sets:
         metadata[SETS_KEY] = json.dumps(_listed(emitter.sets))
+    metadata |= pinned_metadata(options.set_digests, [str(one) for one in emitter.sets])
     if emitter.columns.budgets:
         metadata[BUDGETS_KEY] = json.dumps(emitter.columns.budgets)
         require_budgets(arrays_from(columns), metadata, vocabulary)

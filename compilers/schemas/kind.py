@@ -12,6 +12,7 @@ from cdec.compilers.schemas.compile import build_schema, compile_with
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.core.progress import Progress, silent
 from cdec.core.schemas.references import from_json
+from cdec.core.sets.within import pinned_digests
 from cdec.core.tokens.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def verify_schema(file: ArtifactFile, progress: Progress = silent) -> Comparison
         formats=options["formats"],
         numbers=options["numbers"],
         references=from_json(file.metadata.get("cdec.references", "[]")),
+        set_digests=tuple(pinned_digests(file.metadata).items()),
         name=file.metadata.get("cdec.source", ""),
     )
     return compiled_again(file, file.metadata["cdec.schema"], again, progress)

@@ -112,6 +112,7 @@ class SchemaOptions(SourceOptions[SchemaReport]):
         numbers: ``finite``: none that readers of doubles take for infinity or, but for 0 itself,
             for 0; ``any``: all that JSON can spell.
         references: The documents that it may refer to, as ``references_of`` reads them.
+        set_digests: Digests that the artifacts of sets within must have, by name; of others any.
         limits: What compiling may cost.
         name: Name of the source, recorded and shown, never opened.
         made_from: What the artifact records of its making; empty for nothing.
@@ -132,6 +133,7 @@ class SchemaOptions(SourceOptions[SchemaReport]):
     formats: Formats = "enforce"
     numbers: NumberRange = "finite"
     references: tuple[Reference, ...] = ()
+    set_digests: tuple[tuple[str, str], ...] = ()
     limits: SchemaLimits = field(default_factory=SchemaLimits)
     name: str = UNNAMED
     made_from: str = ""
@@ -155,7 +157,10 @@ class SchemaOptions(SourceOptions[SchemaReport]):
 
     @classmethod
     def _restored(cls, values: dict[str, Any]) -> dict[str, Any]:
-        return values | {"references": tuple(Reference(*one) for one in values["references"])}
+        return values | {
+            "references": tuple(Reference(*one) for one in values["references"]),
+            "set_digests": tuple(map(tuple, values["set_digests"])),
+        }
 
     def deciding(self) -> dict[str, Any]:
         # Of documents the digests decide.

@@ -42,7 +42,7 @@ from cdec.core.grammars.special import SpecialTokens, is_stand_in
 from cdec.core.native import library
 from cdec.core.session import Session
 from cdec.core.sets.spelled import spelled
-from cdec.core.sets.within import MemberTexts, given_sets, narrowed_sets
+from cdec.core.sets.within import MemberTexts, given_sets, narrowed_sets, require_pinned
 from cdec.core.token_budgets import BUDGETS_KEY, budgets_of
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -258,6 +258,7 @@ class GrammarConstraint(StoredConstraint):
             if name not in self.set_names:
                 raise no_set(self, name)
         given = {name: spelled(one) for name, one in sets.items()}
+        require_pinned(self.metadata, given)
         return self._with(self.sets | given)
 
     def narrowed(self, sets: Sequence[NarrowedSet]) -> GrammarConstraint:

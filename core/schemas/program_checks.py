@@ -30,6 +30,7 @@ from cdec.core.schemas.program import (
 )
 from cdec.core.schemas.references import from_json
 from cdec.core.sets.quotes import SpanField
+from cdec.core.sets.within import pinned_digests
 
 __all__ = ["check_schema", "check_schema_shape", "held_sets"]
 
@@ -117,6 +118,7 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
     is_list = isinstance(unenforced, list) and all(map(_is_note, unenforced))
     require(is_list, "cdec.unenforced", "a list of objects with path, keyword and reason")
     held_sets(metadata)
+    pinned_digests(metadata)
 
 
 def held_sets(metadata: Mapping[str, str]) -> dict[str, SpanField | None]:

@@ -40,7 +40,7 @@ from cdec.core.schemas.session import DEFAULT_BUDGET, Engine, SchemaSession
 from cdec.core.session import Session
 from cdec.core.sets.quotes import SpanField
 from cdec.core.sets.spelled import spelled
-from cdec.core.sets.within import MemberTexts, given_sets, narrowed_sets
+from cdec.core.sets.within import MemberTexts, given_sets, narrowed_sets, require_pinned
 from cdec.core.token_budgets import BUDGETS_KEY, budgets_of
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -139,7 +139,9 @@ class SchemaConstraint(StoredConstraint):
         for name in sets:
             if name not in self.set_names:
                 raise no_set(self, name)
-        return self._with(sets=self.sets | {name: spelled(given) for name, given in sets.items()})
+        given = {name: spelled(one) for name, one in sets.items()}
+        require_pinned(self.metadata, given)
+        return self._with(sets=self.sets | given)
 
     def narrowed(self, sets: Sequence[NarrowedSet]) -> SchemaConstraint:
         """Return this constraint with less of the sets that its strings may be members of."""

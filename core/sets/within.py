@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from os import PathLike
 from typing import Any, TypeAlias
 
+from cdec.core.artifacts.checks import json_object, require
 from cdec.core.constraint import Constraint, NarrowedSet, no_set
-from cdec.core.errors import FieldError, SetMissingError
+from cdec.core.errors import FieldError, SetMismatchError, SetMissingError, UsageError
+
+PINNED_KEY = "cdec.set_digests"
+"""Metadata: digests of the artifacts that sets within must be, by name; others may be any."""
 
 Adder: TypeAlias = Callable[[Any], object]
 """Adds what the library holds to an engine."""
@@ -21,6 +27,11 @@ class MemberTexts(ABC):
     """
 
     noun: str
+
+    @property
+    def digest(self) -> str:
+        """Digest of the artifact that they are of; empty for none."""
+        return ""
 
     @abstractmethod
     def add(self, add_trie: Adder, add_document: Adder) -> object:
@@ -116,6 +127,82 @@ def given_sets(names: Sequence[str], sets: Mapping[str, MemberTexts]) -> list[Me
         hint="give its artifact with `sets`",
         sets=lacking,
     )
+
+
+def digests_of(sets: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return names and digests of sets: of artifacts by their paths, or opened ones.
+
+    Raises:
+        UsageError: One is no set, or was not read from an artifact.
+        CdecError: A file is missing or damaged.
+    """
+    from cdec.core.artifacts.opened import read_artifact
+
+    found = []
+    for name, given in sets.items():
+        opened = read_artifact(given) if isinstance(given, str | PathLike) else given
+        kind = opened.facts.kind if isinstance(opened, Constraint) else opened.kind
+        digest = str(opened.metadata.get("cdec.digest", "")) if kind == "set" else ""
+        if not digest:
+            raise UsageError(
+                f"the set {name!r} is to be known again by its digest, and what is given is no "
+                "artifact of a set",
+                hint="give the artifact that cdec compile-set made",
+                field="sets",
+            )
+        found.append((name, digest))
+    return tuple(found)
+
+
+def pinned_metadata(pinned: Sequence[tuple[str, str]], held: Collection[str]) -> dict[str, str]:
+    """Return what an artifact records of the digests that its sets must have.
+
+    Args:
+        pinned: Names and digests; none for any.
+        held: Names of the sets that it holds.
+
+    Raises:
+        UsageError: It holds no set of a name.
+    """
+    unknown = [name for name, _ in pinned if name not in held]
+    if unknown:
+        known = ", ".join(map(repr, held)) or "none"
+        raise UsageError(
+            f"the source holds no set {unknown[0]!r}; those that it holds: {known}",
+            hint="give `sets` by these names",
+            field="sets",
+        )
+    return {PINNED_KEY: json.dumps(dict(pinned))} if pinned else {}
+
+
+def pinned_digests(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return the digests that sets within an artifact must have, by name.
+
+    Raises:
+        ArtifactInvalidError: What it records is none.
+    """
+    said = json_object({PINNED_KEY: "{}"} | {**metadata}, PINNED_KEY)
+    require(all(isinstance(each, str) for each in said.values()), PINNED_KEY, "digests by name")
+    return said
+
+
+def require_pinned(metadata: Mapping[str, str], sets: Mapping[str, MemberTexts]) -> None:
+    """See whether sets are those for which an artifact was compiled, where it says which.
+
+    Raises:
+        SetMismatchError: One is another file, or none; both digests are named.
+    """
+    for name, digest in pinned_digests(metadata).items():
+        given = sets.get(name)
+        if given is not None and given.digest != digest:
+            raise SetMismatchError(
+                f"the constraint was compiled for the set {name!r} of digest {digest}, and the "
+                f"one that is given has {given.digest or 'none, as it is no artifact'}",
+                hint="give the artifact that it was compiled with, or compile it again",
+                set=name,
+                expected=digest,
+                found=given.digest,
+            )
 
 
 def holding(

@@ -133,3 +133,40 @@ def test_another_set_of_the_name_is_no_continuation(cdec: Runner) -> None:
     again = cdec(*words, "--prompt", "x", "--resume")
     assert again.status not in (0, 3) and "sets" in again.stderr
     assert json.loads(Path("out.jsonl").read_text())["members"][0]["id"] in TOWNS
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "text"),
+    [("s.json", "cities", b'{"c": "Oslo"}\n'), ("g.lark", "CITY", b"in Os\n")],
+)
+def test_an_artifact_may_know_its_set_again(
+    cdec: Runner, source: str, name: str, text: bytes
+) -> None:
+    command = "compile-schema" if source == "s.json" else "compile-grammar"
+    words = (command, source, "-o", "pinned.arrow", "--set")
+    assert cdec(*words, f"{name}=towns.arrow").status == 0
+    Path("more.txt").write_text("Oslo\nOs\n")
+    assert cdec("compile-set", "more.txt").status == 0
+    digests = {
+        artifact: json.loads(cdec("inspect", f"{artifact}.arrow", "--json").stdout)["digest"]
+        for artifact in ("towns", "more")
+    }
+    assert cdec("check", "pinned.arrow", "--set", f"{name}=towns.arrow", stdin=text).status == 0
+    for draws in (("check", "pinned.arrow"), ("sample", "-a", "pinned.arrow", *DRAWN)):
+        refused = cdec(*draws, "--set", f"{name}=more.arrow", stdin=text)
+        assert refused.status == 2 and "E_SET_MISMATCH" in refused.stderr
+        assert all(digest in refused.stderr for digest in digests.values())
+    opened = cdec(
+        "check",
+        source.replace(".json", ".arrow").replace(".lark", ".arrow"),
+        "--set",
+        f"{name}=more.arrow",
+        stdin=text,
+    )
+    assert opened.status == 0
+    described = cdec("inspect", "pinned.arrow", "--verify", "--json").records[0]
+    assert described["set_digests"] == {name: digests["towns"]}
+    assert cdec(*words, "other=towns.arrow", "--force").status == 2
+    assert cdec(*words, f"{name}=g.arrow", "--force").status == 2
+    kept = cdec(*words, f"{name}=more.arrow", "--force")
+    assert kept.status == 0 and "up to date" not in kept.stderr
