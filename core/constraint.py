@@ -224,6 +224,14 @@ class Constraint(ABC):
         """Return the member alone: the tokens' bytes without forced prefix and suffix."""
         return self.vocabulary.decode(token_ids)
 
+    def text_of_token(self, token_id: int) -> bytes | None:
+        """Return what a token adds to ``member_text`` wherever it stands; None if that differs.
+
+        Law: where tokens have such texts, ``member_text`` of them is that of no token with these
+        texts behind it.
+        """
+        return self.vocabulary.decode((token_id,))
+
     def content(self, text: bytes) -> bytes | None:
         """Return a whole text, as a model writes it, without forced prefix and suffix.
 

@@ -107,7 +107,7 @@ class GrowingTexts:
             if key not in self._growing:
                 self._growing[key] = _Growing(batch.model.vocabulary)
             touched[key] = asked
-            self._growing[key].put(len(asked.begun) + place, token)
+            self._growing[key].put(len(asked.begun) + place, token, asked)
         for (name, index), asked in touched.items():
             for part, text in self._growing[name, index].pieces(asked):
                 self._write(Piece(name, index, part, text))
@@ -195,13 +195,15 @@ class _Sure:
 class _Growing:
     """One text under way.
 
-    Free text, and what follows a marker's token, is decoded once: a token costs by its own bytes.
+    Free text, what follows a marker's token, and members to which each token adds its own text are
+    decoded once: a token costs by its own bytes.
 
     Attributes:
         vocabulary: Of its tokens.
         tokens: So far, of all its parts.
         data: What they spell. ends: Bytes of it up to the end of each.
         shown: What was handed out, by field.
+        adds_up: Whether ``data`` is the text of a member but for what it begins with.
     """
 
     vocabulary: Vocabulary
@@ -209,12 +211,17 @@ class _Growing:
     data: bytearray = field(default_factory=bytearray)
     ends: list[int] = field(default_factory=list)
     shown: dict[str, _Field] = field(default_factory=dict)
+    adds_up: bool = False
 
-    def put(self, place: int, token: int) -> None:
+    def put(self, place: int, token: int, asked: Request) -> None:
         """Take token number ``place``; what stood there and behind it was drawn before."""
+        own = None
+        if asked.constraint is not None and asked.part is None:
+            own = asked.constraint.text_of_token(token)
+        self.adds_up = own is not None
         del self.tokens[place:], self.ends[place:]
         del self.data[self._end(len(self.ends)) :]
-        self.data += self.vocabulary.decode((token,))
+        self.data += self.vocabulary.decode((token,)) if own is None else own
         self.tokens.append(token)
         self.ends.append(len(self.data))
 
@@ -263,6 +270,8 @@ class _Growing:
             return _Sure(TEXT, start=start, stop=stop)
         heads = {head for head, _ in constraint.facts.frames}
         waiting = max((len(tail) for _, tail in constraint.facts.frames), default=0)
+        if self.adds_up:
+            return _Sure(TEXT, constraint.member_text(()), start, stop, waiting)
         if part is None or (not part.onward and part.free.closing is None):
             tokens = self.tokens[len(asked.begun) :]
             data = b"" if len(heads) > 1 else constraint.member_text(tokens)

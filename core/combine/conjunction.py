@@ -422,6 +422,10 @@ class ConjunctionConstraint(Constraint, Listed):
         """Return the member alone, without the list's forced parts where one side is one."""
         return self._shown.member_text(token_ids)
 
+    def text_of_token(self, token_id: int) -> bytes | None:
+        """Return what a token adds to a member, by the side that shows texts."""
+        return self._shown.text_of_token(token_id)
+
     def content(self, text: bytes) -> bytes | None:
         """Return a whole text without forced parts; None where it lacks those of one side."""
         if self._other.content(text) is None:

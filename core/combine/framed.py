@@ -57,6 +57,10 @@ class FramedConstraint(FreeTextConstraint):
         """Return the member alone; of tokens without what stands around all that they spell."""
         return self.text_of(self.vocabulary.decode(token_ids))
 
+    def text_of_token(self, token_id: int) -> bytes | None:
+        """Return None: what stands around members is told by all tokens."""
+        return None
+
     def text_of(self, text: bytes) -> bytes:
         """Return the member of a whole text; another one is taken for a member itself."""
         found = self.content(text)

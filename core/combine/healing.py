@@ -206,6 +206,10 @@ class HealedConstraint(WrappedConstraint):
         """Return the member alone: the tokens' bytes without the prefix."""
         return self.vocabulary.decode(token_ids)[len(self.prefix) :]
 
+    def text_of_token(self, token_id: int) -> bytes | None:
+        """Return None: where the prefix ends is told by all tokens."""
+        return None
+
     def content(self, text: bytes) -> bytes | None:
         """Return a whole text without the prefix; None where it lacks it."""
         return text[len(self.prefix) :] if text.startswith(self.prefix) else None

@@ -354,6 +354,10 @@ class RewrittenConstraint(WrappedConstraint):
         """Return the text, which shows no special tokens."""
         return self.vocabulary.decode(token_ids)
 
+    def text_of_token(self, token_id: int) -> bytes:
+        """Return the token's bytes."""
+        return self.vocabulary.decode((token_id,))
+
     def token_ids_of(self, text: bytes) -> list[int] | None:
         """Return None: the member's tokens are not those of the text."""
         return None

@@ -80,6 +80,10 @@ class StartedConstraint(WrappedConstraint):
         """Return the member, with what it was begun with."""
         return self.begun + self.vocabulary.decode(token_ids)
 
+    def text_of_token(self, token_id: int) -> bytes:
+        """Return the token's bytes: they stand behind what was begun."""
+        return self.vocabulary.decode((token_id,))
+
     def token_ids_of(self, text: bytes) -> list[int] | None:
         """Return None: the first token is not one of the member's own."""
         return None
@@ -390,6 +394,10 @@ class TaggedConstraint(WrappedConstraint):
     def member_text(self, token_ids: Sequence[int]) -> bytes:
         """Return the member alone; of a region that has not ended, all there is of it."""
         return self.parted(token_ids)[0]
+
+    def text_of_token(self, token_id: int) -> bytes | None:
+        """Return None: a region's end is told by all tokens."""
+        return None
 
     def parted(self, token_ids: Sequence[int]) -> tuple[bytes, bytes | None]:
         """Return the member of a region, and what its last token has behind the region's end.

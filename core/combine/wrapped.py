@@ -409,6 +409,10 @@ class WrappedConstraint(Constraint):
         """Return the member alone."""
         return self.inner.member_text(token_ids)
 
+    def text_of_token(self, token_id: int) -> bytes | None:
+        """Return what a token adds to a member; None if that differs."""
+        return self.inner.text_of_token(token_id)
+
     def content(self, text: bytes) -> bytes | None:
         """Return the member that the drawn ``text`` ends, without forced parts; else None."""
         return self.inner.content(self.begun + text)

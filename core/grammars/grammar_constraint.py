@@ -332,6 +332,10 @@ class GrammarConstraint(StoredConstraint):
             return self.vocabulary.decode(token_ids)
         return self._special.in_text(self._image.decode(token_ids))
 
+    def text_of_token(self, token_id: int) -> bytes:
+        """Return the token's bytes, or the words of a special token that the grammar names."""
+        return self.member_text((token_id,))
+
     def token_ids_of(self, text: bytes) -> list[int] | None:
         """Return the tokens of a text with words of special tokens; of another None."""
         parts = self._special.parts(text) if self._special else [text]

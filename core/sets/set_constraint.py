@@ -276,6 +276,10 @@ class SetConstraint(StoredConstraint, Listed):
         """Return the member alone: the tokens' bytes without forced prefix and suffix."""
         return self.members.member_text(self.vocabulary.decode(token_ids))
 
+    def text_of_token(self, token_id: int) -> bytes | None:
+        """Return None: where a forced prefix ends, and a suffix begins, is told by all tokens."""
+        return None
+
     def content(self, text: bytes) -> bytes | None:
         """Return a whole text without forced prefix and suffix; None where it lacks them."""
         return self.members.content(text)

@@ -78,6 +78,9 @@ def _ends(constraint: Constraint, row: Row) -> bool:
 def _assert_texts(constraint: Constraint, members: Sequence[Row]) -> None:
     for member in members:
         text, whole = constraint.member_text(member), constraint.vocabulary.decode(member)
+        own = [constraint.text_of_token(token) for token in member]
+        if None not in own:
+            assert text == b"".join([constraint.member_text(()), *filter(None, own)])
         assert constraint.accepts(text) is not False
         assert constraint.text_of(text) == text
         wholes = constraint.whole_texts(text)

@@ -287,7 +287,7 @@ def test_free_text_is_decoded_token_by_token_as_it_is_as_a_whole(name: str) -> N
     for row in rows:
         growing, found = _Growing(vocabulary), ""
         for place, token in enumerate(row):
-            growing.put(place, token)
+            growing.put(place, token, asked)
             found += "".join(new for _, new in growing.pieces(asked))
             whole = vocabulary.decode(row[: place + 1])
             assert found == codecs.getincrementaldecoder("utf-8")("replace").decode(whole)
@@ -295,9 +295,9 @@ def test_free_text_is_decoded_token_by_token_as_it_is_as_a_whole(name: str) -> N
         # What is drawn anew is no new piece, and what follows it is.
         cut = len(row) // 2
         for place, token in enumerate(row[cut:], cut):
-            growing.put(place, token)
+            growing.put(place, token, asked)
             assert list(growing.pieces(asked)) == []
-        growing.put(len(row), token := vocabulary.encode(["x"])[0][0])
+        growing.put(len(row), token := vocabulary.encode(["x"])[0][0], asked)
         found += "".join(new for _, new in growing.pieces(asked))
         whole = vocabulary.decode([*row, token])
         assert found == codecs.getincrementaldecoder("utf-8")("replace").decode(whole)
@@ -314,9 +314,33 @@ def test_a_token_of_free_text_costs_by_its_own_bytes(monkeypatch: pytest.MonkeyP
     part = TextPart(FreeText(after=("|",)), True)
     growing, asked, most = _Growing(VOCABULARY), Request([1], None, [0], part=part), 0
     for place in range(4000):
-        growing.put(place, 0)
+        growing.put(place, 0, asked)
         (sure,) = growing._sure(asked)
         shown = growing.shown.get(FREE_TEXT)
         most = max(most, len(sure.after(0 if shown is None else shown.fed, growing.data)))
         assert "".join(new for _, new in growing.pieces(asked)) == "a\u00e9"
     assert most == 3 and max(decoded) == 1 and len(decoded) == 4000
+
+
+@pytest.mark.parametrize(
+    "made", [lambda one: one, lambda one: conjoin(one, one), lambda one: deny(one, [b"bbb"])]
+)
+def test_a_token_of_a_member_costs_by_its_own_bytes(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constraint = made(regex_constraint("[ab]*", VOCABULARY))
+    letter = VOCABULARY.token_bytes.index(b"a")
+    begun = constraint.member_text(()).decode()
+    decoded, decode = list[int](), Vocabulary.decode
+
+    def counted(self: Vocabulary, token_ids: Any) -> bytes:
+        decoded.append(len(list(token_ids)))
+        return decode(self, token_ids)
+
+    monkeypatch.setattr(Vocabulary, "decode", counted)
+    growing, asked = _Growing(VOCABULARY), Request([1], constraint, [0])
+    for place in range(1000):
+        growing.put(place, letter, asked)
+        new = "".join(new for _, new in growing.pieces(asked))
+        assert new == (begun if place == 0 else "") + "a"
+    assert max(decoded) <= 2 and sum(decoded) < 4000
