@@ -14,7 +14,6 @@ from cdec.cli.compiling.sources import (
     hash_of,
     object_of,
     output_path,
-    pinned_sets,
     plain_name,
     read_whole,
     stem_of,
@@ -34,7 +33,12 @@ from cdec.cli.frame.kinds import (
 )
 from cdec.cli.frame.tables import shown_bytes
 from cdec.cli.options import shared
-from cdec.cli.options.record_sources import GrammarLimitOptions, parse_whitespace
+from cdec.cli.options.record_sources import (
+    GrammarLimitOptions,
+    parse_whitespace,
+    pinned_sets,
+    pinned_sets_option,
+)
 from cdec.cli.options.shared import require_utf8
 from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.options import PRECOMPUTE, Dialect, GrammarOptions
@@ -87,7 +91,7 @@ class SourceOptions(CompileOptions):
         shared.INPUT,
         metavar="NAME",
     )
-    sets: list[str] = shared.pinned_sets_option()
+    sets: list[str] = pinned_sets_option()
     precompute: int = option(
         PRECOMPUTE,
         "Steps of masks that are computed now; the others are while decoding.",

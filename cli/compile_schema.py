@@ -16,7 +16,7 @@ from cdec.cli.compiling.jobs import (
     compile_one,
     recorded_summary,
 )
-from cdec.cli.compiling.sources import object_of, output_path, pinned_sets, read_whole, stem_of
+from cdec.cli.compiling.sources import object_of, output_path, read_whole, stem_of
 from cdec.cli.frame.declaration import flag_of, limits, option
 from cdec.cli.frame.kinds import (
     CompileCommand,
@@ -32,6 +32,8 @@ from cdec.cli.frame.tables import print_columns, shown_bytes
 from cdec.cli.options import shared
 from cdec.cli.options.record_sources import (
     SchemaReadingOptions,
+    pinned_sets,
+    pinned_sets_option,
     read_references,
     schema_options,
 )
@@ -89,7 +91,7 @@ class Options(SchemaReadingOptions, CompileOptions):
         at_least=0,
         at_most=MAX_RUN,
     )
-    sets: list[str] = shared.pinned_sets_option()
+    sets: list[str] = pinned_sets_option()
     stats: bool = option(False, "Print what each keyword cost.", shared.OUTPUT, common=True)
     schema_limits: SchemaLimits = limits(SchemaLimits(), shared.LIMITS)
 

@@ -225,18 +225,13 @@ class Constraint(ABC):
         return self.vocabulary.decode(token_ids)
 
     def text_of_token(self, token_id: int) -> bytes | None:
-        """Return what a token adds to ``member_text`` wherever it stands; None if that differs.
-
-        Law: where tokens have such texts, ``member_text`` of them is that of no token with these
-        texts behind it.
-        """
+        """Return what a token adds to ``member_text`` wherever it stands; None if that differs."""
         return self.vocabulary.decode((token_id,))
 
     def content(self, text: bytes) -> bytes | None:
-        """Return a whole text, as a model writes it, without forced prefix and suffix.
+        """Return a whole text, as a model writes it, without forced prefix and suffix; else None.
 
-        None where it lacks them: then it is no member, whatever ``accepts`` says of its middle. A
-        leading blank that the artifact itself puts there is no part of texts: it may be missing.
+        Whatever ``accepts`` says of its middle. A blank that the artifact puts first may lack.
         """
         return text
 

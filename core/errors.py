@@ -59,10 +59,6 @@ class SetMissingError(UsageError, code="E_SET_MISSING"):
     """A constraint holds a set within it, and the set is not given; ``sets`` names those."""
 
 
-class SetMismatchError(UsageError, code="E_SET_MISMATCH"):
-    """A constraint was compiled for a set of another digest than the one that is given."""
-
-
 class DataError(CdecError, code="E_DATA", exit_status=65):
     """The input data is not what its format promises."""
 

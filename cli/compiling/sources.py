@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.declaration import flag_of
-from cdec.cli.options.shared import parse_pairs
 from cdec.core.errors import (
     CdecError,
     LimitError,
@@ -238,20 +237,6 @@ def plain_name(source: str) -> str:
     from cdec.data.input.decompress import SUFFIXES
 
     return next((source.removesuffix(end) for end in SUFFIXES if source.endswith(end)), source)
-
-
-def pinned_sets(pairs: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return names and digests of the sets that an artifact is to know again.
-
-    Raises:
-        UsageError: A ``--set`` that is no NAME=ARTIFACT, or no set.
-        CdecError: A file is missing or damaged.
-    """
-    if not pairs:
-        return ()
-    from cdec.core.sets.within import digests_of
-
-    return digests_of(parse_pairs(pairs, "--set"))
 
 
 def stem_of(source: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,6 +169,30 @@ def schema_options(
         references=references,
         **more,
     )
+
+
+pinned_sets_option = partial(
+    option,
+    [],
+    "Set that alone may be given by this name: the digest of the artifact is recorded, and another "
+    "one is refused. Of other names any set may be given. Repeatable.",
+    shared.CONSTRAINT,
+    metavar="NAME=ARTIFACT",
+)
+
+
+def pinned_sets(pairs: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return names and digests of the sets that an artifact is to know again.
+
+    Raises:
+        UsageError: A ``--set`` that is no NAME=ARTIFACT, or no set.
+        CdecError: A file is missing or damaged.
+    """
+    if not pairs:
+        return ()
+    from cdec.core.sets.within import digests_of
+
+    return digests_of(shared.parse_pairs(pairs, "--set"))
 
 
 def _document(text: str) -> dict[str, Path]:

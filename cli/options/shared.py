@@ -163,16 +163,6 @@ sets_option = partial(
 )
 
 
-pinned_sets_option = partial(
-    option,
-    [],
-    "Set that alone may be given by this name: the digest of the artifact is recorded, and another "
-    "one is refused. Of other names any set may be given. Repeatable.",
-    CONSTRAINT,
-    metavar="NAME=ARTIFACT",
-)
-
-
 def set_words(sets: Sequence[object]) -> list[str]:
     """Return the options that give the sets within an artifact, as its metadata list them."""
     names = [name for name in sets if isinstance(name, str)]

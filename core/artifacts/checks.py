@@ -98,6 +98,12 @@ def require_counts(metadata: Mapping[str, str]) -> None:
     require(all(type(n) is int and n >= 0 for n in counts), "cdec.counts", "numbers by name")
 
 
+def require_digests(metadata: Mapping[str, str], key: str) -> None:
+    """Require that an entry of the metadata holds digests by name, where it is there."""
+    said = json_object(metadata, key).values() if key in metadata else ()
+    require(all(isinstance(digest, str) for digest in said), key, "digests by name")
+
+
 def vocabulary_size(columns: Columns, metadata: Mapping[str, str]) -> int:
     """Return the vocabulary size; check that the columns with its bytes have that many tokens.
 

@@ -16,6 +16,7 @@ from cdec.core.artifacts.checks import (
     json_object,
     require,
     require_counts,
+    require_digests,
     require_ends,
     require_length,
     require_range,
@@ -43,7 +44,7 @@ from cdec.core.grammars.columns import (
 from cdec.core.grammars.indenter import MAX_COLUMNS
 from cdec.core.grammars.special import KEY, SpecialTokens
 from cdec.core.mask import mask_words
-from cdec.core.sets.within import pinned_digests
+from cdec.core.sets.within import PINNED_KEY
 
 _LEXERS = ("contextual", "basic", "dynamic")
 _LARGEST = 2**31 - 1
@@ -84,7 +85,7 @@ def check_grammar_shape(arrays: Columns, metadata: Mapping[str, str]) -> None:
     size = vocabulary_size(arrays, metadata)
     _check_metadata(metadata)
     sets_of(metadata, len(arrays["ignored"]))
-    pinned_digests(metadata)
+    require_digests(metadata, PINNED_KEY)
     states, terminals = len(arrays["live_row"]), len(arrays["ignored"])
     require(states and len(arrays["delta"]) % states == 0, "delta", "as many rows as live_row")
     require(len(arrays["delta"]), "delta", "at least one class")

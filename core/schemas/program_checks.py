@@ -13,6 +13,7 @@ from cdec.core.artifacts.checks import (
     Columns,
     json_object,
     require,
+    require_digests,
     require_ends,
     require_length,
     require_range,
@@ -30,7 +31,7 @@ from cdec.core.schemas.program import (
 )
 from cdec.core.schemas.references import from_json
 from cdec.core.sets.quotes import SpanField
-from cdec.core.sets.within import pinned_digests
+from cdec.core.sets.within import PINNED_KEY
 
 __all__ = ["check_schema", "check_schema_shape", "held_sets"]
 
@@ -118,7 +119,7 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
     is_list = isinstance(unenforced, list) and all(map(_is_note, unenforced))
     require(is_list, "cdec.unenforced", "a list of objects with path, keyword and reason")
     held_sets(metadata)
-    pinned_digests(metadata)
+    require_digests(metadata, PINNED_KEY)
 
 
 def held_sets(metadata: Mapping[str, str]) -> dict[str, SpanField | None]:
