@@ -22,12 +22,16 @@ from cdec.samplers.options import DEFAULT_TREE_CACHE
 from cdec.samplers.prefix_tree import EVALUATED, TERMINAL, Visit
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.decoding import log_truncated_mass, note_step
+from cdec.samplers.walks.decoding import chunks, log_truncated_mass, note_step
 from cdec.samplers.walks.frontier import Frontier, Step
 
 if TYPE_CHECKING:
     from cdec.samplers.learning.rounds import SavedTree
     from cdec.samplers.prefix_tree import PrefixTree
+
+
+_PASS_BYTES = 64 << 20
+"""Bytes of distributions that are looked at together."""
 
 
 @contextmanager
@@ -94,8 +98,10 @@ def _visited(places: Frontier, tree: PrefixTree, nodes: NDArray[np.int64]) -> ND
     left = places.take(np.flatnonzero(~is_text & ~is_asked))
     # What is cut is weighed; what is left besides was given up for a loop.
     left.take(np.flatnonzero(~left.is_cut())).give_up()
-    if not is_asked.any():
-        return nodes[:0]
-    step = Step.of(places.take(np.flatnonzero(is_asked)))
-    note_step(step, events.best(step, 1), log_truncated_mass(step))
-    return step.nodes.context
+    asked = places.take(np.flatnonzero(is_asked))
+    for rows in chunks(
+        len(asked.context), _PASS_BYTES // (4 * places.batch.model.vocabulary.width)
+    ):
+        step = Step.of(asked.take(rows))
+        note_step(step, events.best(step, 1), log_truncated_mass(step))
+    return asked.context

@@ -25,7 +25,7 @@ from tests.samplers.learning.aligned_reference import (
     path_of,
     rounds_of_all,
 )
-from tests.samplers.learning.tree_files import grown
+from tests.samplers.learning.tree_files import grown, reloaded
 
 SEARCHES: list[tuple[str, dict[str, Any]]] = [
     ("topn", {"max_evaluations": 3}),
@@ -84,6 +84,15 @@ def test_what_is_drawn_from_a_filled_tree_has_the_law_of_its_prefixes(
         plain = search(toy, method, limit=limit, **options)
         assert [sample.to_json() for sample in found] == [sample.to_json() for sample in plain]
         check_law_of(Rules(toy, limit), path, 0)
+
+
+def test_parts_of_a_level_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy, paths = random_toy(5), [tmp_path / "one.arrow", tmp_path / "all.arrow"]
+    for path in paths:
+        search(toy, "topn", proved=True, tree=TreeFile(path))
+        monkeypatch.setattr("cdec.samplers.learning.filling._PASS_BYTES", 1)
+    assert reloaded(toy, paths[0]) == reloaded(toy, paths[1])
+    check_law_of(Rules(toy), paths[1], 0)
 
 
 @pytest.mark.parametrize(("method", "options"), SEARCHES)
