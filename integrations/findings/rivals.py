@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cdec.core import CdecError, LanguageModel, Sample
 from cdec.core.sample import FINISH_COMPLETE
-from cdec.integrations.findings.enumeration import masked, target
+from cdec.integrations.findings.enumeration import disc, masked, target
 from cdec.integrations.findings.equal_calls import (
     Distances,
     Drawn,
@@ -37,6 +37,8 @@ _FIRST = 4
 """Draws from which it is guessed how many a budget of calls has room for."""
 _POINTS = 5
 _STEPS = 8
+_TRIES = 4
+_DISC = f"disc, K={_TRIES}"
 ERRORS = 4
 """Standard errors that are allowed to chance."""
 DRAWN_FROM_Q = ("exact", "exact, abort (CARS)")
@@ -73,9 +75,11 @@ def rivals(size: int, proposals: Sequence[str] = PROPOSALS) -> dict[str, Rival]:
         "masked": Rival("masked", {}),
         "masked, weighted": Rival("masked", {}, True),
         "masked, AWRS weights": Rival("masked", {"opportunistic": True}, True),
+        _DISC: Rival("disc", {"K": _TRIES}),
         "asap": Rival("asap", {"burn_in": 0, "round": size}),
         "exact": Rival("exact", learning),
         "exact, abort (CARS)": Rival("exact", learning | {"abort": True}),
+        "smc, N=8, weighted": Rival("smc", {"particles": 8}, True),
         **{
             f"mcmc, {name}, k={_STEPS}": Rival("mcmc", chain | {"proposal": name})
             for name in proposals
@@ -116,7 +120,7 @@ class Arena:
         """Draw as many texts in each run as the budget has room for, and some more."""
         most, runs = _FIRST, self.drawn(rival, _FIRST)
         while (spent := float(np.mean([path_calls(run).sum() for run in runs]))) <= self.budget:
-            most = math.ceil(1.1 * most * self.budget / spent) + 1
+            most = max(2 * most, math.ceil(1.1 * most * self.budget / spent))
             runs = self.drawn(rival, most)
         return runs
 
@@ -215,7 +219,9 @@ def toys(laboratory: Laboratory) -> Found:
         compared = rivals(1)
         q = {row: p for row, p in target(toy).items() if row is not None}
         own = result(f"Toy {name}", arena, compared, arena.found(compared), (q, 0.0))
-        checks += [_as_drawn(own, "masked", masked(toy).law), *_checks(own)]
+        laws = {"masked": masked(toy).law, _DISC: disc(toy, _TRIES)}
+        checks += [_as_drawn(own, label, law) for label, law in laws.items()]
+        checks += _checks(own)
         results.append(own)
     return Found(checks, [table_of(each) for each in results], [plot_of(each) for each in results])
 
