@@ -197,11 +197,12 @@ def test_what_dead_ends_are_known_of_is_the_same(name: str) -> None:
     assert_walks_agree(product, other, vocabulary.width, 0, 5, 10)
 
 
-def test_spellings_alone_are_those_of_the_speller() -> None:
-    for name in NAMES:
-        texts = CanonicalTexts(tokenizer_named(name))
-        session = SpellerSession(texts.speller)
-        assert_walks_agree(session, Spelled(texts.speller), texts.vocabulary.width, 1, 6, 12)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.share(3)
+def test_spellings_alone_are_those_of_the_speller(name: str) -> None:
+    texts = CanonicalTexts(tokenizer_named(name))
+    session = SpellerSession(texts.speller)
+    assert_walks_agree(session, Spelled(texts.speller), texts.vocabulary.width, 1, 6, 12)
 
 
 def test_threads_that_share_a_product_agree() -> None:
