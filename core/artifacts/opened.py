@@ -79,6 +79,10 @@ class StoredConstraint(Constraint):
         """
         return token_bytes, {}
 
+    def member_texts(self) -> Any:
+        """Return its texts, for constraints that hold them within; None where they are no such."""
+        return None
+
     @classmethod
     def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
         """Say whether a lookahead can change the masks of an artifact with these metadata."""

@@ -31,11 +31,13 @@ from cdec.core.artifacts.checks import (
 )
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
+from cdec.core.artifacts.write import DIGEST_KEY
 from cdec.core.constraint import Facts, NarrowedSet
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, FieldError, LimitError, UsageError
 from cdec.core.mask import mask_words, offsets_of
-from cdec.core.session import Session
+from cdec.core.native import library
+from cdec.core.session import DEAD, Session
 from cdec.core.sets.spans import (
     MOST_COMPARED,
     SEPARATOR,
@@ -48,8 +50,9 @@ from cdec.core.sets.spans import (
     span_rows,
     with_masks,
 )
+from cdec.core.sets.within import Adder, MemberTexts, count_texts, quoted
 from cdec.core.tokens.token_trie import TokenTrie
-from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.core.tokens.vocabulary import BYTES, Vocabulary
 
 COLUMNS: Mapping[str, str] = {
     "text": "uint8",
@@ -85,6 +88,8 @@ DOCUMENTS = "documents"
 LISTED = 10
 """Documents that a sample names of those in which its text stands."""
 _CHUNK = 1 << 22
+_ROWS = ("data", "begin", "length", "least", "ends")
+"""Of a view, those that are of no vocabulary."""
 
 
 def recorded_options(metadata: Mapping[str, str]) -> SpanOptions:
@@ -260,7 +265,7 @@ class CorpusConstraint(StoredConstraint):
 
     Args:
         documents: Of the corpus.
-        view: Their rows.
+        view: Their rows; it stays.
         letters: uint8, the bytes of the text.
         options: Which pieces are meant.
         metadata: Of the artifact.
@@ -281,7 +286,7 @@ class CorpusConstraint(StoredConstraint):
         require_end_ids(vocabulary)
         self.documents, self.options = documents, options
         self.vocabulary, self.metadata = vocabulary, metadata
-        self._view, self._letters = view, letters
+        self.view, self._letters = view, letters
         self.size_said = f"{len(documents):,} documents"
 
     @classmethod
@@ -347,6 +352,17 @@ class CorpusConstraint(StoredConstraint):
             raise EmptySetError("no document is left", hint="name one, or leave out fewer")
         return sorted(kept)
 
+    def of_bytes(self) -> CorpusConstraint:
+        """Return the corpus with the 256 bytes for tokens."""
+        rows = self.view._asdict()
+        view = SpanView.of({name: rows[name] for name in _ROWS}, BYTES)
+        own = (self._letters, self.options, BYTES, self.metadata)
+        return CorpusConstraint(self.documents, view, *own)
+
+    def member_texts(self) -> CorpusPieces:
+        """Return the pieces as texts, whatever tokens spell them."""
+        return CorpusPieces(self)
+
     @cached_property
     def facts(self) -> Facts:
         """Facts of corpora, and of this one: without dead ends where every byte is a token."""
@@ -355,7 +371,7 @@ class CorpusConstraint(StoredConstraint):
 
     @cached_property
     def _walk(self) -> SpanSession:
-        return SpanSession(self._view, TokenTrie.of(self.vocabulary))
+        return SpanSession(self.view, TokenTrie.of(self.vocabulary))
 
     def session(self, device: str = "cpu") -> Session:
         """Return the decoding run on ``cpu`` or a torch device; it holds no states."""
@@ -416,9 +432,83 @@ class CorpusConstraint(StoredConstraint):
         return {
             "documents": len(self.documents),
             "bytes": len(self.documents.text) - len(self.documents),
-            "rows": len(self._view.begin),
-            "masks": len(self._view.wide_states),
+            "rows": len(self.view.begin),
+            "masks": len(self.view.wide_states),
         }
+
+
+class CorpusPieces(MemberTexts):
+    """The pieces of a corpus's documents as member texts.
+
+    Args:
+        corpus: Of any vocabulary: its rows are of bytes, and are not copied.
+    """
+
+    noun = "quote"
+
+    def __init__(self, corpus: CorpusConstraint) -> None:
+        self.corpus = corpus.of_bytes()
+
+    @property
+    def digest(self) -> str:
+        return str(self.corpus.metadata.get(DIGEST_KEY, ""))
+
+    def add(self, add_trie: Adder, add_document: Adder) -> object:
+        held = library.hold_spans(self.corpus.view)
+        add_document(held)
+        return held
+
+    @cached_property
+    def longest(self) -> int:
+        """Bytes of the longest piece, or of the longest document. O(rows) once."""
+        view = self.corpus.view
+        if len(view.length):
+            return int(view.length.max())
+        return int(np.diff(self.corpus.documents.offsets).max()) - 1
+
+    @cached_property
+    def n_texts(self) -> int | None:
+        return count_texts(self._each_piece())
+
+    def _each_piece(self) -> Iterator[bytes]:
+        """Yield the pieces that begin at each place."""
+        view, data, ends = self.corpus.view, self.corpus.view.data, self.corpus.view.ends
+        offsets, cut = self.corpus.documents.offsets, len(view.length) > 0
+        for row in range(len(view.begin)):
+            begin = int(view.begin[row])
+            document = int(np.searchsorted(offsets, begin, "right"))
+            stop = begin + int(view.length[row]) if cut else int(offsets[document]) - 1
+            first = int(view.least[row]) if len(view.least) else begin + 1
+            for end in range(first, stop + 1):
+                if ends[end] if len(ends) else data[end] & 0xC0 != 0x80:
+                    yield data[begin:end].tobytes()
+
+    def holds(self, text: bytes) -> bool | None:
+        """Look for the text in the documents as they are. O(bytes of the corpus)."""
+        return self.corpus.accepts(text)
+
+    def begins(self, text: bytes) -> bool:
+        session = self.corpus.session()
+        return int(session.advance_bytes(session.start(1), [text])[0]) != DEAD
+
+    def record(self, text: str) -> dict[str, Any] | None:
+        said = self.corpus.annotations(text.encode("utf-8", "surrogatepass"))
+        return {**said, "text": text} if said else None
+
+    def refusal(self, name: str, text: str, ends: bool) -> str:
+        return f"no piece of {name} {quoted(text, ends)}"
+
+    def candidates(self, texts_or_ids: Sequence[str]) -> CorpusPieces:
+        """Return the pieces of some documents, by their ids."""
+        chosen = NarrowedSet(DOCUMENTS, tuple(texts_or_ids), False)
+        return CorpusPieces(self.corpus.narrowed([chosen]))
+
+    def without(self, texts: Sequence[str]) -> CorpusPieces:
+        """Return the pieces of all documents but some, by their ids; others are ignored."""
+        known = tuple(each for each in texts if each in self.corpus.documents.numbers)
+        if not known:
+            return self
+        return CorpusPieces(self.corpus.narrowed([NarrowedSet(DOCUMENTS, known, is_denied=True)]))
 
 
 def corpus_columns(

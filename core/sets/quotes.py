@@ -12,13 +12,8 @@ from cdec.core.errors import FieldError, UsageError
 from cdec.core.native import library
 from cdec.core.session import DEAD
 from cdec.core.sets.spans import SpanConstraint, SpanOptions
-from cdec.core.sets.within import Adder, MemberTexts, quoted
+from cdec.core.sets.within import Adder, MemberTexts, count_texts, quoted
 from cdec.core.tokens.vocabulary import BYTES
-
-_MOST_COUNTED = 1 << 12
-"""Pieces that are counted: no text holds so many that differ."""
-_MOST_TRIED = 1 << 22
-"""Places at which pieces end that are looked at until that many differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +119,7 @@ class DocumentPieces(MemberTexts):
 
     @cached_property
     def n_texts(self) -> int | None:
-        found = set[bytes]()
-        for tried, piece in enumerate(self._each_piece()):
-            found.add(piece)
-            if len(found) > _MOST_COUNTED:
-                return None
-            if tried > _MOST_TRIED:
-                raise UsageError(
-                    "items must differ, and how many pieces of the document do was not counted "
-                    f"with {_MOST_TRIED:,} tries",
-                    hint="leave uniqueItems out, or give a shorter document",
-                )
-        return len(found)
+        return count_texts(self._each_piece())
 
     def _each_piece(self) -> Iterator[bytes]:
         """Yield the pieces that begin at each place, all but some that did before."""

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.artifacts.opened import bind_artifact, open_artifact, read_artifact
+from cdec.core.artifacts.opened import StoredConstraint, bind_artifact, open_artifact, read_artifact
 from cdec.core.artifacts.read import ArtifactFile
 from cdec.core.artifacts.write import DIGEST_KEY, recorded_metadata, write_artifact
 from cdec.core.constraint import Constraint
@@ -193,11 +193,14 @@ def spelled(given: Any) -> MemberTexts:
         return given
     opened = open_artifact(given) if isinstance(given, str | PathLike) else given
     opened = bind_artifact(opened) if isinstance(opened, ArtifactFile) else opened
+    texts = opened.member_texts() if isinstance(opened, StoredConstraint) else None
+    if isinstance(texts, MemberTexts):
+        return texts
     if not isinstance(opened, SetConstraint):
         what = opened.facts.kind if isinstance(opened, Constraint) else type(opened).__name__
         raise UsageError(
             f"a set is to stand within a constraint, and a {what} is given",
-            hint="give the artifact that cdec compile-set made",
+            hint="give the artifact that cdec compile-set or cdec compile-spans made",
         )
     return SpelledSet.of(opened)
 

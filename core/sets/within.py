@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -94,6 +94,32 @@ class MemberTexts(ABC):
         raise _no_list()
 
 
+_MOST_COUNTED = 1 << 12
+"""Pieces that are counted: no text holds so many that differ."""
+_MOST_TRIED = 1 << 22
+"""Pieces that are looked at until that many differ."""
+
+
+def count_texts(texts: Iterable[bytes]) -> int | None:
+    """Return how many of some pieces differ; None for more than one text can hold.
+
+    Raises:
+        UsageError: They were not counted with 4,194,304 tries.
+    """
+    found = set[bytes]()
+    for tried, text in enumerate(texts):
+        found.add(text)
+        if len(found) > _MOST_COUNTED:
+            return None
+        if tried > _MOST_TRIED:
+            raise UsageError(
+                "items must differ, and how many pieces of the document do was not counted "
+                f"with {_MOST_TRIED:,} tries",
+                hint="leave uniqueItems out, or give a shorter document",
+            )
+    return len(found)
+
+
 def _no_list() -> FieldError:
     return FieldError(
         "candidates choose among the members of a set, and quotes are of a document",
@@ -145,12 +171,12 @@ def digests_of(sets: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     for name, given in sets.items():
         opened = read_artifact(given) if isinstance(given, str | PathLike) else given
         kind = opened.facts.kind if isinstance(opened, Constraint) else opened.kind
-        digest = str(opened.metadata.get("cdec.digest", "")) if kind == "set" else ""
+        digest = str(opened.metadata.get("cdec.digest", "")) if kind in ("set", "spans") else ""
         if not digest:
             raise UsageError(
                 f"the set {name!r} is to be known again by its digest, and what is given is no "
                 "artifact of a set",
-                hint="give the artifact that cdec compile-set made",
+                hint="give the artifact that cdec compile-set or cdec compile-spans made",
                 field="sets",
             )
         found.append((name, digest))

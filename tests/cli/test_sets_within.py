@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Runner
+from .conftest import Runner, jsonl
 
 SCHEMA = {
     "type": "object",
@@ -170,3 +170,35 @@ def test_an_artifact_may_know_its_set_again(
     assert cdec(*words, f"{name}=g.arrow", "--force").status == 2
     kept = cdec(*words, f"{name}=more.arrow", "--force")
     assert kept.status == 0 and "up to date" not in kept.stderr
+
+
+def test_a_corpus_stands_within_a_schema_and_a_grammar(cdec: Runner) -> None:
+    pages = {"p1": "Oslo lies on a fjord.", "p2": "Bergen is rainy."}
+    rows = (json.dumps({"id": name, "text": text}) + "\n" for name, text in pages.items())
+    Path("pages.jsonl").write_text("".join(rows))
+    assert (
+        cdec("compile-spans", "pages.jsonl", "--id-field", "id", "--span-whole", "words").status
+        == 0
+    )
+    for artifact, name in (("s.arrow", "cities"), ("g.arrow", "CITY")):
+        given = ("--set", f"{name}=pages.arrow")
+        one = {"prompt": "x", "n": 2}
+        asked = jsonl(
+            one, {**one, "candidates": {name: ["p2"]}}, {**one, "candidates": {name: ["p3"]}}
+        )
+        done = cdec(
+            "sample", "-a", artifact, *given, *DRAWN[:2], "--max-new-tokens", "60", stdin=asked
+        )
+        assert done.status == 3 and done.records[-1]["error"]["code"] == "E_FIELD"
+        for number, record in enumerate(done.records[:-1]):
+            (member,) = record["members"]
+            assert record["valid"] and member["quote"] == name
+            for found in member["span"]["found"]:
+                assert pages[found["document"]][found["offset"] :].startswith(member["text"])
+                assert number < 2 or found["document"] == "p2"
+        texts = "".join(json.dumps({"text": one["text"]}) + "\n" for one in done.records[:-1])
+        checked = cdec("check", artifact, *given, "--field", "text", stdin=texts.encode())
+        assert [one["valid"] for one in checked.records] == [True] * 4, checked.stderr
+    pinned = cdec("compile-grammar", "g.lark", "-o", "p.arrow", "--set", "CITY=pages.arrow")
+    assert pinned.status == 0
+    assert cdec("check", "p.arrow", "--set", "CITY=towns.arrow", stdin=b"in Oslo\n").status == 2

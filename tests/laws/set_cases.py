@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cdec.compilers import compile_token_set
+from cdec.compilers import compile_token_set, corpus_constraint
 from cdec.core.artifacts.opened import open_artifact
 from cdec.core.sets.quotes import DocumentPieces, SpanField
 from cdec.core.sets.set_constraint import SetConstraint
@@ -84,6 +85,16 @@ def document_case(document: str, options: SpanOptions | None = None) -> MemberCa
     return MemberCase({"type": "string", "x-cdec-span-of": said}, str(of), given, texts)
 
 
+def corpus_case(*documents: str, options: SpanOptions = SpanOptions()) -> MemberCase:
+    """Return the pieces of the documents of a corpus, compiled for another vocabulary."""
+    asked = asdict(options)
+    corpus = corpus_constraint(
+        documents, Vocabulary([*BYTES.token_bytes, b"", b"ab"], [256]), **asked
+    )
+    texts = tuple(sorted(set[str]().union(*(pieces(text, options) for text in documents))))
+    return MemberCase({"type": "string", "x-cdec-set": "pages"}, "pages", corpus, texts)
+
+
 CASES = {
     "set": set_case(*HARD),
     "document": document_case('Par a"b\\c\t\x01'),
@@ -91,5 +102,6 @@ CASES = {
     "whole words of a document": document_case(
         "Zürich, Paris 2 é\n'Paris' x", SpanOptions("words", longest=3)
     ),
+    "documents of a corpus": corpus_case('Par a"b', "é\\c", "\t Par"),
 }
 """Member texts that are hard to write, by what lists them."""

@@ -25,7 +25,7 @@ from cdec.core.session import DEAD, DONE
 from cdec.core.sets.spans import SpanOptions
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.sessions import assert_masks_are_steps, assert_session_laws, state_masks
-from tests.laws.set_cases import document_case, set_case, set_of
+from tests.laws.set_cases import MemberCase, corpus_case, document_case, set_case, set_of
 
 PIECES = (
     *(bytes([byte]) for byte in range(256)),
@@ -82,10 +82,15 @@ def assert_same_masks(left: Constraint, right: Constraint, seed: int, most: int 
     return len(seen)
 
 
-@pytest.mark.parametrize("is_quoted", [False, True])
-def test_masks_are_those_of_the_members_as_alternatives(is_quoted: bool) -> None:
-    texts = [case.texts for case in QUOTED] if is_quoted else [CITIES, TOWNS]
-    given = {"CITY": QUOTED[0].given, "TOWN": QUOTED[1].given} if is_quoted else GIVEN
+CORPUS = corpus_case("is 2é,", "(Par)"), corpus_case("Rom, a b", options=SpanOptions("words"))
+
+
+@pytest.mark.parametrize("cases", [None, QUOTED, CORPUS])
+def test_masks_are_those_of_the_members_as_alternatives(
+    cases: tuple[MemberCase, MemberCase] | None,
+) -> None:
+    texts = [CITIES, TOWNS] if cases is None else [case.texts for case in cases]
+    given = GIVEN if cases is None else {"CITY": cases[0].given, "TOWN": cases[1].given}
     alternatives = f"{SQL}CITY: {written(texts[0])}\nTOWN: {written(texts[1])}\n"
     whole = grammar_constraint(alternatives, VOCABULARY, lexer="dynamic")
     assert assert_same_masks(sql().with_sets(given), whole, 1) > 500

@@ -15,7 +15,7 @@ from cdec.core.sets.quotes import DocumentPieces, SpanField
 from cdec.core.sets.spans import SpanOptions
 from cdec.core.tokens.vocabulary import BYTES
 from tests.laws.sessions import assert_masks_are_steps
-from tests.laws.set_cases import pieces
+from tests.laws.set_cases import corpus_case, pieces
 
 DOCUMENTS = ("abracadabra", "aaaa", "é日é日本", "the cat, the cat sat. the")
 OPTIONS = (SpanOptions(), SpanOptions("words"), SpanOptions("words", 1, 2), SpanOptions(None, 2))
@@ -38,12 +38,27 @@ def test_pieces_are_counted_found_and_begun(document: str, options: SpanOptions)
         assert found is None or document[found["span"]["offset"] :].startswith(text)
 
 
+@pytest.mark.parametrize("options", [SpanOptions(), SpanOptions("words", 1, 2)], ids=str)
+def test_pieces_of_a_corpus_are_counted_found_and_begun(options: SpanOptions) -> None:
+    documents = ("Zürich is é", "is it", "is")
+    case = corpus_case(*documents, options=options)
+    held, meant = case.given.member_texts(), set(case.texts)
+    assert held.n_texts == len(meant)
+    assert held.longest >= max(len(text.encode()) for text in meant)
+    for text in set[str]().union(*(pieces(one, SpanOptions()) for one in documents), ["isis"]):
+        assert held.holds(text.encode()) == (text in meant)
+        assert held.begins(text.encode()) == any(each.startswith(text) for each in meant)
+        assert (held.record(text) is not None) == (text in meant)
+    some = held.candidates(["2"]).without(["3"])
+    assert some.holds(b"is") and some.holds(b"it") and not held.without(["2"]).holds(b"it")
+
+
 def test_pieces_that_are_too_many_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdec.core.sets.quotes._MOST_COUNTED", 3)
+    monkeypatch.setattr("cdec.core.sets.within._MOST_COUNTED", 3)
     of = SpanField("page", SpanOptions("words", longest=1))
     assert DocumentPieces("a b c d", of).n_texts is None
     assert DocumentPieces("a b c " * 9, of).n_texts == 3
-    monkeypatch.setattr("cdec.core.sets.quotes._MOST_TRIED", 20)
+    monkeypatch.setattr("cdec.core.sets.within._MOST_TRIED", 20)
     with pytest.raises(UsageError, match="20 tries"):
         DocumentPieces("a b c " * 9, of).n_texts  # noqa: B018
 
