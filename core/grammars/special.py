@@ -137,10 +137,15 @@ class SpecialTokens:
         return data
 
     def as_written(self, source: str) -> str:
-        """Return the source of a grammar as it was written, of that with stand-ins."""
-        for number, word in enumerate(self.ids):
-            literal = f'"{stand_in(number)}"'
-            source = source.replace(literal.ljust(len(word)), word).replace(literal, word)
+        """Return the source of a grammar as it was written, of that with stand-ins.
+
+        Where a word does not fit, its number does: so wide was what stood there.
+        """
+        for number, (word, token) in enumerate(self.ids.items()):
+            for stood in set(re.findall(f'"{stand_in(number)}" *', source)):
+                name = word if len(word) <= len(stood) else f"<[{token}]>"
+                wide = name.ljust(len(stood))
+                source = re.sub(f"{re.escape(stood)}(?! )", lambda _, wide=wide: wide, source)
         return source
 
     def parts(self, text: bytes) -> list[bytes]:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.compilers import compile_grammar, grammar_constraint
+from cdec.compilers import compile_grammar, grammar_constraint, verify_artifact
 from cdec.core import Vocabulary, open_artifact
+from cdec.core.artifacts.opened import read_artifact
 from cdec.core.constraint import DEAD, DONE, text_verdicts
 from cdec.core.errors import ArtifactInvalidError, CdecError, TokenizerMismatchError
 from cdec.core.grammars.artifact import check_grammar_shape
@@ -39,6 +40,12 @@ start: turn+ (<|im_end|> | NOTE?)
 turn: <|im_start|> role NOTE (</think> NOTE)? <|im_end|>   // <|nothing|>
 role: "user" | "hi"
 NOTE: /[^\\x01-\\x03]+/
+"""
+GBNF = f"""
+root ::= turn+ (<|im_end|> | note?)   # <|nothing|>
+turn ::= <|im_start|> role note (<[{THINK}]> note)? <[{CLOSE}]>
+role ::= "user" | 'hi'
+note ::= [^\\x01-\\x03]+
 """
 
 
@@ -148,6 +155,24 @@ def test_an_artifact_holds_to_its_special_tokens(tmp_path: Path) -> None:
             open_artifact(path, vocabulary=other)
 
 
+@pytest.mark.share(1)
+@pytest.mark.parametrize(
+    ("grammar", "format"),
+    [
+        (CHAT, "lark"),
+        (GBNF, "gbnf"),
+        (f"root ::= <[{THINK}]> <[{THINK}]>   </think> !<|im_end|>*", "gbnf"),
+        ("start: <|im_end|> CITY\n%declare CITY\n", "lark"),
+    ],
+)
+def test_an_artifact_is_compiled_again_and_compared(
+    grammar: str, format: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "chat.arrow"
+    compile_grammar(grammar, vocabulary(), path, format=format)
+    assert "cdec.grammar" in verify_artifact(read_artifact(path)).same
+
+
 @pytest.mark.parametrize("said", ["[", "[]", '{"ids": 3}', '{"ids": [["a", -1]], "marked": []}'])
 def test_what_an_artifact_says_of_them_is_checked(said: str) -> None:
     made = grammar_constraint("start: <|im_end|>", vocabulary())
@@ -194,14 +219,6 @@ def test_they_stand_beside_long_lists_of_literals() -> None:
     assert constraint.accepts("<|im_start|>\U0010ff81".encode()) is None
 
 
-GBNF = f"""
-root ::= turn+ (<|im_end|> | note?)   # <|nothing|>
-turn ::= <|im_start|> role note (<[{THINK}]> note)? <[{CLOSE}]>
-role ::= "user" | 'hi'
-note ::= [^\\x01-\\x03]+
-"""
-
-
 def test_ebnf_names_them_by_word_and_by_number() -> None:
     model = vocabulary()
     ebnf = grammar_constraint(GBNF, model, format="gbnf")
@@ -211,7 +228,7 @@ def test_ebnf_names_them_by_word_and_by_number() -> None:
         assert ebnf.accepts(text) and lark.accepts(text)
         assert not ebnf.accepts(text[1:]) and not ebnf.accepts(text + b"</think>")
     shown = ebnf.summary()["grammar"]
-    assert "(</think>" in shown and "note)? <|im_end|>" in shown
+    assert "(</think>" in shown and f"note)? <[{CLOSE}]>" in shown
 
 
 @pytest.mark.parametrize("sign", "*+")
