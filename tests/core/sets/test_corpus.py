@@ -112,7 +112,7 @@ def test_masks_made_beforehand_are_those_of_the_walk(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(compiler, "FEWEST_ROWS", 64)
     for whole in (None, "words"):
         constraint = corpus(tuple(texts), SpanOptions(whole))
-        view = constraint._view
+        view = constraint.view
         assert len(view.wide_states) > (8 if whole is None else 2)
         plain = SpanSession(
             view._replace(wide_states=view.wide_states[:0], wide_masks=view.wide_masks[:0]),
