@@ -28,7 +28,7 @@ LENGTH, LONGEST_PROMPT = 32, 96
 """Tokens of replies, and of the end of a conversation that they answer."""
 WORTH = 0.8
 """From which accuracy on held-out pairs a judge is worth its name."""
-REPLIES = 40
+REPLIES = 16
 _TURN = "\n\nAssistant:"
 _C = "0.34"
 
