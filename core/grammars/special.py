@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from cdec.core.errors import TokenizerMismatchError
@@ -142,10 +142,8 @@ class SpecialTokens:
         Where a word does not fit, its number does: so wide was what stood there.
         """
         for number, (word, token) in enumerate(self.ids.items()):
-            for stood in set(re.findall(f'"{stand_in(number)}" *', source)):
-                name = word if len(word) <= len(stood) else f"<[{token}]>"
-                wide = name.ljust(len(stood))
-                source = re.sub(f"{re.escape(stood)}(?! )", lambda _, wide=wide: wide, source)
+            written = partial(_as_wide, word, f"<[{token}]>")
+            source = re.sub(f'"{stand_in(number)}" *', written, source)
         return source
 
     def parts(self, text: bytes) -> list[bytes]:
@@ -189,3 +187,9 @@ class SpecialTokens:
             width=vocabulary.width,
             name=vocabulary.name,
         )
+
+
+def _as_wide(word: str, number: str, stood: re.Match[str]) -> str:
+    """Return a token's word, or its number where the word does not fit, as wide as what stood."""
+    wide = len(stood[0])
+    return (word if len(word) <= wide else number).ljust(wide)
