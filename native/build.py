@@ -24,7 +24,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -183,9 +183,17 @@ def _included(source: Path) -> set[Path]:
     return found
 
 
+@cache
+def _version(*compiler: str) -> bytes:
+    """Return what tells a compiler from another of the same name."""
+    return subprocess.run([*compiler, "--version"], stdout=subprocess.PIPE, check=False).stdout
+
+
 def _compiled(command: list[str], source: Path) -> Path:
     """Compile one file, unless that was done before; only ``module.cc`` holds the digest."""
-    made_of = hashlib.sha256(shlex.join(command).encode())
+    made_of = hashlib.sha256(
+        shlex.join(command).encode() + _version(*command[: command.index(_FLAGS[0])])
+    )
     for path in sorted(_included(source)):
         made_of.update(path.relative_to(NATIVE).as_posix().encode() + path.read_bytes())
     if source.name == "module.cc":

@@ -58,8 +58,8 @@ FINDINGS: dict[str, Finding] = {
             "DISC with K = 4 names the right article more often than masked decoding; its law "
             "comes nearer to Q with every K, and drawn shares are those of the laws.",
             "60 mentions of three sources with 16 candidates a record, 4 draws each, where the "
-            "paper has six sources and all of six million articles; a model of 5 million "
-            "parameters that was not trained for it. 'All' pools what 'Avg.' averages.",
+            "paper has six sources and all of six million articles; without a model that was "
+            "trained for it, one of 5 million parameters. 'All' pools what 'Avg.' averages.",
             "disambiguation:disambiguation",
             needs=("entity_disambiguation", "entity_sets"),
             uses=_MODEL,

@@ -28,8 +28,7 @@ FIELDS(drawn, cdec_drawn, &cdec_drawn::tokens, &cdec_drawn::log_p, &cdec_drawn::
        &cdec_drawn::log_end, &cdec_drawn::log_residual)
 FIELDS(happened, cdec_happened, &cdec_happened::tokens, &cdec_happened::log_p,
        &cdec_happened::log_z, &cdec_happened::missed)
-FIELDS(sums, cdec_sums, &cdec_sums::log_p, &cdec_sums::log_z, &cdec_sums::log_kept,
-       &cdec_sums::evaluations)
+FIELDS(sums, cdec_sums, &cdec_sums::log_p, &cdec_sums::log_z, &cdec_sums::log_kept)
 FIELDS(best, cdec_best, &cdec_best::tokens, &cdec_best::log_p, &cdec_best::log_end,
        &cdec_best::log_z)
 FIELDS(tree, cdec_tree, &cdec_tree::request, &cdec_tree::draw, &cdec_tree::edge, &cdec_tree::mass,

@@ -1223,10 +1223,8 @@ typedef struct cdec_sums { /* of all walks */
   cdec_f64_out log_p;
   cdec_f64_out log_z;
   cdec_f64_out log_kept;
-  cdec_i64_out evaluations;
 } cdec_sums;
-/* Add to the sums of W `walks` at the given nodes what happened there; where nothing did, count the
- * evaluation alone. */
+/* Add to the sums of W `walks` at the given nodes what happened there. */
 CDEC_API int64_t cdec_walks_add(cdec_i64 walks, cdec_i64 node, const cdec_happened *happened,
                                 const cdec_sums *sums);
 /* List the most probable tokens and the end event of the listed nodes. */

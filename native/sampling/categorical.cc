@@ -167,9 +167,8 @@ int64_t cdec_sample_dense(const cdec_known *known, cdec_i64 which, const cdec_en
 int64_t cdec_walks_add(cdec_i64 walks, cdec_i64 node, const cdec_happened *happened,
                        const cdec_sums *sums) {
   for (int64_t i = 0; i < walks.size; ++i) {
-    const int64_t walk = walks[i];
-    ++sums->evaluations[walk];
     if (happened->tokens[i] == CDEC_NO_EVENT) continue;
+    const int64_t walk = walks[i];
     sums->log_p[walk] += happened->log_p[i];
     sums->log_z[walk] += happened->log_z[node[i]];
     sums->log_kept[walk] += std::log1p(-happened->missed[node[i]]);

@@ -116,8 +116,7 @@ class TrajectoryBuffer:
     """Candidates in the making: W walks of which some are still going.
 
     Attributes:
-        log_p, log_x, log_kept: float64[W], to be added to. evaluations: int64[W] prefixes at which
-            an event was sought.
+        log_p, log_x, log_kept: float64[W], to be added to.
         has_floor: Whether walks may be given up.
 
     Args:
@@ -138,7 +137,6 @@ class TrajectoryBuffer:
         self.log_p = np.zeros(n)
         self.log_x = np.zeros(n)
         self.log_kept = np.zeros(n)
-        self.evaluations = np.zeros(n, np.int64)
         self._log_truncated = np.full(n, -np.inf)
         self._tokens = np.zeros((n, 8), np.int32)
         self._lengths = np.zeros(n, np.int64)
@@ -162,15 +160,14 @@ class TrajectoryBuffer:
         return hopeless
 
     def add(self, walks: NDArray[np.int64], node: NDArray[np.int64], chosen: SampledEvents) -> None:
-        """Count one evaluation of each of ``walks`` (int64[n]), and the event drawn there if any.
+        """Add the events that ``walks`` drew, where any was drawn.
 
         Args:
             walks: int64[n]. node: int64[n] where each stands.
             chosen: The events of n walks.
         """
         at, *columns = chosen.weighed(node)
-        sums = self.log_p, self.log_x, self.log_kept, self.evaluations
-        library.walks_add(walks, at, tuple(columns), sums)
+        library.walks_add(walks, at, tuple(columns), (self.log_p, self.log_x, self.log_kept))
 
     def append(
         self, walks: NDArray[np.int64], tokens: NDArray[np.int64], depth: NDArray[np.int64]
