@@ -38,6 +38,9 @@ class Laboratory:
         reward: Folder or hub name of a classifier of prompt and text; None for none.
         judge: The same of another one, which judges what the first was followed by.
         all_data: Whether findings take all data that they have, in the place of some.
+
+    Raises:
+        InputMissingError: `data` or `tasks` is no folder.
     """
 
     model: str = EMBEDDED
@@ -49,6 +52,15 @@ class Laboratory:
     reward: str | None = None
     judge: str | None = None
     all_data: bool = False
+
+    def __post_init__(self) -> None:
+        """Require the folders."""
+        made = "give the folder that python -m tools.training.tasks wrote with `tasks`"
+        held = "give the folder that holds commongen, webquestions and so on with `data`"
+        for folder, what, hint in ((self.data, "data", held), (self.tasks, "task models", made)):
+            if folder is not None and not folder.is_dir():
+                message = f"no folder of {what} at {folder}"
+                raise InputMissingError(message, hint=hint, path=str(folder))
 
     @property
     def model_path(self) -> str:
@@ -73,9 +85,6 @@ class Laboratory:
 
         Args:
             name: One of ``tasks.TASKS``, whose prompts stand there.
-
-        Raises:
-            InputMissingError: `tasks` is no folder.
         """
         path = self.task_path(name)
         return None if path is None else _load(str(path), self.device, self.dtype)
@@ -88,12 +97,6 @@ class Laboratory:
         """Return the folder of the model of a task; None where there is none."""
         if self.tasks is None:
             return None
-        if not self.tasks.is_dir():
-            raise InputMissingError(
-                f"no folder of task models at {self.tasks}",
-                hint="give the folder that python -m tools.training.tasks wrote with `tasks`",
-                path=str(self.tasks),
-            )
         path = self.tasks / name
         return path if (path / _WEIGHTS).is_file() else None
 

@@ -24,7 +24,9 @@ def test_a_task_model_is_loaded_where_its_folder_is(tmp_path: Path) -> None:
 
 def test_a_folder_of_task_models_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(InputMissingError, match="no folder of task models"):
-        Laboratory(tasks=tmp_path / "none").task("ner")
+        Laboratory(tasks=tmp_path / "none")
+    with pytest.raises(InputMissingError, match="no folder of data"):
+        Laboratory(data=tmp_path / "none")
 
 
 def test_a_folder_of_data_without_a_file_says_which(tmp_path: Path) -> None:
