@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cdec.compilers import grammar_constraint, schema_constraint, set_constraint
+from cdec.core.combine.canonical import canonical
 from cdec.core.constraint import Constraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.sessions import (
@@ -29,12 +30,16 @@ JSON = Path(__file__).resolve().parents[2] / "data" / "grammars" / "json.lark"
 def constraint_of(kind: str, vocabulary: Vocabulary) -> Constraint:
     if kind == "set":
         return set_constraint(NAMES, vocabulary)
+    if kind.startswith("canonical "):
+        return canonical(constraint_of(kind.removeprefix("canonical "), vocabulary))
     if kind == "schema":
         return schema_constraint(SCHEMA, vocabulary)
     return grammar_constraint(JSON.read_text(), vocabulary)
 
 
-@pytest.mark.parametrize("kind", ["set", "grammar", "schema"])
+@pytest.mark.parametrize(
+    "kind", ["set", "grammar", "schema", "canonical grammar", "canonical schema"]
+)
 def test_threads_that_share_a_session_get_the_masks_that_one_gets(kind: str) -> None:
     constraint = constraint_of(kind, Vocabulary.from_tokenizer("embedded"))
     session = constraint.session("cpu")
