@@ -39,10 +39,7 @@ def opening_uniforms(seeds: Sequence[int], candidate: int) -> NDArray[np.float64
         seeds: n seeds, below 2**64.
         candidate: Number of the candidate within its draw.
     """
-    numbers = np.empty((len(seeds), 1))
-    starts = np.full(len(seeds), candidate * _STRIDE, np.uint64)
-    library.fill_uniforms(np.array(seeds, np.uint64), starts, np.arange(len(seeds)), numbers)
-    return numbers[:, 0]
+    return CandidateUniforms(seeds, np.full(len(seeds), candidate), steps=0).acceptance()
 
 
 def resample(log_weights: NDArray[np.float64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
