@@ -32,7 +32,12 @@ from cdec.core.combine.conjunction import (
 )
 from cdec.core.combine.distances import Distances, distances_of
 from cdec.core.combine.fitting import FittedConstraint, Searched
-from cdec.core.combine.wrapped import WrappedConstraint, most_kept
+from cdec.core.combine.wrapped import (
+    WrappedConstraint,
+    filled_at_once,
+    most_kept,
+    stepped_at_once,
+)
 from cdec.core.constraint import CANONICAL, Constraint, Facts, all_accept
 from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, UsageError
@@ -49,7 +54,6 @@ _MOST_HELD = 1 << 17
 """States of a session that is shared."""
 _MASK, _TAIL, _INNER_MASK = 0, 2, 3
 """What the library may need (``CDEC_NEEDS_MASK``)."""
-_empty, _INT64, _NO_ROOM = np.empty, np.dtype(np.int64), np.empty(0, np.int64)
 
 
 class CanonicalTexts(Constraint):
@@ -242,24 +246,13 @@ class CanonicalProduct(HostSession):
 
     def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
         """Overwrite ``mask`` int32[n, words] with the exact masks; fastest if C-contiguous."""
-        try:
-            if _fill_product(self._product, states, mask, _NO_ROOM) == len(states):
-                return
-        except (TypeError, ValueError, AttributeError):
-            pass
-        super().fill_mask(states, mask)
+        if not filled_at_once(_fill_product, self._product, states, mask):
+            super().fill_mask(states, mask)
 
     def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
         """Follow one token a state, int64[n]; DEAD where it is not allowed, DONE after an end."""
-        try:
-            out: NDArray[np.int64] = _empty(len(states), _INT64)
-            if token_ids.dtype is not _INT64:
-                token_ids = token_ids.astype(_INT64, casting="safe")
-            if _step_product(self._product, states, token_ids, out, _NO_ROOM) == len(out):
-                return out
-        except (TypeError, ValueError, AttributeError):
-            pass
-        return super().advance(states, token_ids)
+        stepped = stepped_at_once(_step_product, self._product, states, token_ids)
+        return super().advance(states, token_ids) if stepped is None else stepped
 
     def find_dead_ends(self, most_steps: int) -> Distances | None:
         """Find all dead ends, if the states are few; tokens that lead to them are refused then."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from threading import Lock
@@ -256,6 +256,27 @@ _NONE = np.empty(0, _INT64)
 _empty, _fill_kept, _step_kept = np.empty, library.memo_fill_mask, library.memo_advance
 
 
+def filled_at_once(call: Callable[..., int], kept: Any, states: Any, mask: Any) -> bool:
+    """Let the library fill the masks of states in one call; False where it needs more than that."""
+    try:
+        return call(kept, states, mask, _NONE) == len(states)
+    except (TypeError, ValueError, AttributeError):
+        return False
+
+
+def stepped_at_once(
+    call: Callable[..., int], kept: Any, states: Any, token_ids: Any
+) -> NDArray[np.int64] | None:
+    """Let the library follow one token a state in one call; None where it needs more than that."""
+    try:
+        out: NDArray[np.int64] = _empty(len(states), _INT64)
+        if token_ids.dtype is not _INT64:
+            token_ids = token_ids.astype(_INT64, casting="safe")
+        return out if call(kept, states, token_ids, out, _NONE) == len(out) else None
+    except (TypeError, ValueError, AttributeError):
+        return None
+
+
 def most_kept(words: int, sides: Iterable[Session | None]) -> tuple[int, int]:
     """Return how many masks of so many words, and steps, a session of others keeps at most.
 
@@ -301,11 +322,8 @@ class KeptSession(ForwardingSession):
 
     def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
         """Overwrite ``mask`` (int32[n, words]) with the exact masks of ``states``."""
-        try:
-            if _fill_kept(self._memo, states, mask, _NONE) == len(states):
-                return
-        except (TypeError, ValueError, AttributeError):
-            pass
+        if filled_at_once(_fill_kept, self._memo, states, mask):
+            return
         at = integers(states, 1, "states")
         shape = require_mask(mask, len(at), self.words)
         is_plain = mask.flags.c_contiguous and mask.flags.writeable
@@ -331,14 +349,9 @@ class KeptSession(ForwardingSession):
 
     def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
         """Follow one token a state, int64[n]; DEAD where it is not allowed, DONE after an end."""
-        try:
-            out: NDArray[np.int64] = _empty(len(states), _INT64)
-            if token_ids.dtype is not _INT64:
-                token_ids = token_ids.astype(_INT64, casting="safe")
-            if _step_kept(self._memo, states, token_ids, out, _NONE) == len(out):
-                return out
-        except (TypeError, ValueError, AttributeError):
-            pass
+        stepped = stepped_at_once(_step_kept, self._memo, states, token_ids)
+        if stepped is not None:
+            return stepped
         at, tokens = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
         require_rows(len(at), len(tokens), "token ids")
         out, missing = _empty(len(at), _INT64), _empty(len(at), _INT64)
