@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import sys
@@ -93,8 +94,9 @@ def build_app() -> typer.Typer:
     return app
 
 
+@functools.cache
 def build_command(name: str) -> Any:
-    """Return the parser's command of this name."""
+    """Return the parser's command of this name, built once however often a process runs it."""
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     function = as_command(name, options_class_of(name), execute_of(name))
     alone.command(name, cls=SectionedCommand, context_settings=_HELP)(function)
