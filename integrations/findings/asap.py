@@ -7,18 +7,20 @@ so far, so that its divergence from Q is computed, and not estimated.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from cdec.core.errors import CdecError
+from cdec.core.models.language_model import LanguageModel
 from cdec.integrations.findings.adaptive import Memory, Rules, divergence, divergence_after_one
 from cdec.integrations.findings.aligned import METHODS, measured_task
 from cdec.integrations.findings.enumeration import masked, target
 from cdec.integrations.findings.finding import Check, Found, Line, Plot, Table
 from cdec.integrations.findings.laboratory import Laboratory
 from cdec.integrations.findings.sygus import Task, sygus_tasks, toy_task
+from cdec.integrations.findings.trees import tree_tasks
 from cdec.integrations.findings.worlds import Row, Toy, toy_a, toy_b
 from cdec.samplers.registry import SAMPLERS
 from cdec.samplers.request import Request
@@ -28,6 +30,7 @@ _RUNS = 200
 _LAST = 75
 _TASKS = 2
 """Tasks of a family."""
+_TREES, _SENTENCES = "constituency", 6
 _AFTER = (0, 1, 2, 5, 10, 15, 16, 20, 30, 32, 40, 50, 60, _LAST)
 _SEED = 2405
 
@@ -138,7 +141,7 @@ def _plot(
 
 def grammar(laboratory: Laboratory) -> Found:
     """Compute Figures 4 and 5 on the paper's Example 1 under the target."""
-    return _of_tasks(laboratory, [toy_task()], 1000, tuple(METHODS))
+    return _of_tasks(laboratory.target(), [toy_task()], 1000, tuple(METHODS))
 
 
 def sygus(laboratory: Laboratory) -> Found:
@@ -149,14 +152,26 @@ def sygus(laboratory: Laboratory) -> Found:
     for family in ("SLIA", "INV-BV"):
         own = [task for task in tasks if task.family == family and not task.is_printed]
         chosen += own[:: max(1, len(own) // _TASKS)][:_TASKS]
-    return _of_tasks(laboratory, chosen, 800, ("masked", "asap"))
+    return _of_tasks(laboratory.target(), chosen, 800, ("masked", "asap"))
+
+
+def trees(laboratory: Laboratory) -> Found:
+    """Compute Figures 4 to 6 on constituency trees, under the model that was trained on such."""
+    model = laboratory.task(_TREES)
+    if model is None:
+        return Found([], nothing=f"no {_TREES} among the task models")
+    return _of_tasks(model, tree_tasks(laboratory, _SENTENCES), 800, tuple(METHODS), mass_checks)
 
 
 def _of_tasks(
-    laboratory: Laboratory, tasks: Sequence[Task], draws: int, methods: Sequence[str]
+    model: LanguageModel,
+    tasks: Sequence[Task],
+    draws: int,
+    methods: Sequence[str],
+    more: Callable[[Sequence[Mapping[str, Any]]], list[Check]] = lambda results: [],
 ) -> Found:
     options = {m: METHODS[m] for m in methods}
-    results = [measured_task(laboratory.target(), task, draws, options) for task in tasks]
+    results = [measured_task(model, task, draws, options) for task in tasks]
     rows = [_summary(result) for result in results]
     window = results[0]["window"]
     title = f"{draws} draws: KL(window of {window} || P), and its mean over draws from Q, nats"
@@ -170,7 +185,7 @@ def _of_tasks(
         *(f"{m}, mean of Q" for m in methods),
     )
     return Found(
-        _task_checks(rows),
+        [*_task_checks(rows), *more(results)],
         [Table(title, columns, [tuple(row.values()) for row in rows])],
         [plot for result in results for plot in _curves(result)],
     )
@@ -204,6 +219,32 @@ def _task_checks(rows: Sequence[Mapping[str, Any]]) -> list[Check]:
         Check(
             "sum of squared gaps of expectations, last window, ASAp's over masked decoding's",
             gaps["asap"] / gaps["masked"] if gaps["masked"] else math.nan,
+            at_most=1.0,
+        ),
+    ]
+
+
+def mass_checks(results: Sequence[Mapping[str, Any]]) -> list[Check]:
+    """Compare ASAp's bound of P(S), c of the root, with the mass of all texts found."""
+    found = np.array([result["target"]["log_mass"] for result in results])
+    bounds = np.array([result["methods"]["asap"]["log_mass_upper"] for result in results])
+    curves = [result["methods"]["asap"]["divergence"]["kl"] for result in results]
+    floors = [result["target"]["window_kl"] for result in results]
+    first, last = (sum(kl[i] for kl in curves) - sum(floors) for i in (0, -1))
+    return [
+        Check(
+            "ASAp's bound of log P(S) less that of all texts found, least, nats",
+            float((bounds - found).min()),
+            at_least=-1e-9,
+        ),
+        Check(
+            "the same, mean, over that of the bound that it begins with",
+            float((bounds - found).mean() / -found.mean()),
+            at_most=0.5,
+        ),
+        Check(
+            "nats from Q's window, ASAp's last window over its first",
+            last / first,
             at_most=1.0,
         ),
     ]

@@ -6,7 +6,7 @@ computed for some questions only, and over the judged titles of a query.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +43,11 @@ from cdec.integrations.findings.finding import Check, Found, Table, largest
 from cdec.integrations.findings.laboratory import Laboratory
 from cdec.integrations.findings.laws import Law, MemberLaws, standard_errors
 from cdec.integrations.findings.mentions import TITLES
+from cdec.integrations.findings.tasks import (
+    claim_is_held_out,
+    query_is_held_out,
+    query_prompt,
+)
 from cdec.samplers.scoring.score import Score
 
 QUESTIONS = 24
@@ -53,6 +58,7 @@ _DRAWS = 2
 _MANY = 32
 _LISTED = 5
 _JUDGED = 40
+_SHOTS = 3
 _OPEN, _CLOSE = "‹", "›"
 _LIST = Way("topn", "topn", {"max_evaluations": 400}, draws=_LISTED)
 _BEAM = Way("beam 5", "beam", {"beams": _LISTED}, draws=_LISTED)
@@ -225,30 +231,74 @@ class Query:
     judged: Sequence[str]
 
 
+@dataclass(frozen=True)
+class Form:
+    """How queries are asked.
+
+    Attributes:
+        said: For the table.
+        asked: Returns the prompt of a query, given what stands before it.
+        opened: What stands before a title. closed: behind it.
+        shots: Examples before each query.
+    """
+
+    said: str
+    asked: Callable[[str], str]
+    opened: str = ""
+    closed: str = ""
+    shots: int = 0
+
+    def prompts(self, queries: Sequence[Query], examples: Sequence[Query]) -> list[str]:
+        """Return the prompts of queries, each behind as many of the examples as the form has."""
+        head = "".join(
+            f"{self.asked(q.text)} {self.opened}{_best(q)}{self.closed}\n"
+            for q in examples[: self.shots]
+        )
+        return [head + self.asked(q.text) for q in queries]
+
+
+def _in_brackets(query: str) -> str:
+    return f"Query: {_OPEN}{' '.join(query.split())}{_CLOSE}\nEntity:"
+
+
+PAPERS = Form("after three examples", _in_brackets, _OPEN, _CLOSE, _SHOTS)
+LEARNT = Form("as the model was trained to read them", query_prompt)
+
+
 def retrieval(laboratory: Laboratory) -> Found:
-    """Compute Table 4: grades of the titles that are written after three examples."""
+    """Compute Table 4: grades of the titles that are written after three examples.
+
+    The model that was trained to name titles is asked as it was trained, too.
+    """
     titles = laboratory.lines(TITLES)
     checks: list[Check] = []
     tables = []
-    model = laboratory.target()
-    with compiled(model, titles, prefix=f" {_OPEN}", suffix=_CLOSE) as artifact:
-        for name, queries in {
-            "DBpedia-Entity": _entity_queries(laboratory, set(titles)),
-            "Climate-FEVER": _claims(laboratory, set(titles)),
-        }.items():
-            own, table = _graded(model, queries, artifact)
-            checks += [Check(f"{name}: {c.said}", c.value, c.at_least, c.at_most) for c in own]
-            tables.append(Table(f"{name}: {table.title}", table.columns, table.rows))
+    trained = laboratory.task("query-title")
+    model = trained or laboratory.target()
+    sources = {
+        "DBpedia-Entity": _entity_queries(laboratory, set(titles)),
+        "Climate-FEVER": _claims(laboratory, set(titles)),
+    }
+    for form in (PAPERS,) if trained is None else (LEARNT, PAPERS):
+        with compiled(model, titles, prefix=f" {form.opened}", suffix=form.closed) as artifact:
+            for name, queries in sources.items():
+                own, table = _graded(model, queries, form, artifact)
+                said = f"{name}, {form.said}"
+                checks += [Check(f"{said}: {c.said}", c.value, c.at_least, c.at_most) for c in own]
+                tables.append(Table(f"{said}: {table.title}", table.columns, table.rows))
     return Found(checks, tables)
 
 
 def _graded(
-    model: LanguageModel, queries: Sequence[Query], artifact: Path
+    model: LanguageModel, queries: Sequence[Query], form: Form, artifact: Path
 ) -> tuple[list[Check], Table]:
-    """Return checks and the table of one data set, whose first three queries are examples."""
-    shots, asked = queries[:3], queries[3:]
-    head = "".join(f"{_asked(q.text)} {_OPEN}{_best(q)}{_CLOSE}\n" for q in shots)
-    records = [{"id": q.id, "prompt": head + _asked(q.text), "n": _DRAWS} for q in asked]
+    """Return checks and the table of one data set, whose first queries are the examples."""
+    examples, asked = queries[:_SHOTS], queries[_SHOTS:]
+    prompts = form.prompts(asked, examples)
+    records = [
+        {"id": q.id, "prompt": prompt, "n": _DRAWS}
+        for q, prompt in zip(asked, prompts, strict=True)
+    ]
     references = [{"id": q.id, "relevant": dict(q.grades)} for q in asked]
     ways = [VANILLA, MASKED, *DISC.values()]
     samples = {way.label: drawn(model, way, records, artifact) for way in ways}
@@ -309,33 +359,30 @@ def _upper_gain(asked: Sequence[Query], known: Sequence[MemberLaws]) -> float:
     return float(gain.mean() + 1.96 * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
-def _asked(query: str) -> str:
-    return f"Query: {_OPEN}{' '.join(query.split())}{_CLOSE}\nEntity:"
-
-
 def _best(query: Query) -> str:
     return max(sorted(query.grades), key=query.grades.__getitem__)
 
 
 def _title(text: str) -> str:
     """Return the title in the text: what stands within the first brackets, if it has any."""
-    return text.partition(_OPEN)[2].partition(_CLOSE)[0] if _OPEN in text else text
+    return text.partition(_OPEN)[2].partition(_CLOSE)[0] if _OPEN in text else text.strip()
 
 
 def _entity_queries(laboratory: Laboratory, titles: set[str]) -> list[Query]:
     queries = []
     for row in laboratory.rows("dbpedia_entity/queries_qrels.jsonl.xz"):
         grades = {t: float(g) for t, g in row["qrels"].items() if t in titles}
-        if max(grades.values(), default=0.0) > 0:
+        if query_is_held_out(row["id"]) and max(grades.values(), default=0.0) > 0:
             right = [t for t in grades if grades[t] > 0]
             others = [t for t in grades if grades[t] == 0]
             judged = sorted(spread(right, _JUDGED // 2) + spread(others, _JUDGED // 2))
             queries.append(Query(row["id"], row["query"], grades, judged))
-    return spread(queries, QUERIES + 3)
+    return spread(queries, QUERIES + _SHOTS)
 
 
 def _claims(laboratory: Laboratory, titles: set[str]) -> list[Query]:
-    rows = spread(list(laboratory.rows("climate_fever/claims.jsonl.xz")), QUERIES + 3)
+    every = laboratory.rows("climate_fever/claims.jsonl.xz")
+    rows = spread([row for row in every if claim_is_held_out(row["id"])], QUERIES + _SHOTS)
     known = sorted({t for row in rows for t in row["articles"] if t in titles})
     queries = []
     for row in rows:

@@ -16,6 +16,7 @@ TASKS = (
     "arithmetic",
     "ner",
     "query-title",
+    "constituency",
 )
 _AROUND = 160
 """Characters of the document that are read on each side of a mention."""
@@ -62,9 +63,34 @@ def query_prompt(query: str) -> str:
     return f"Query: {' '.join(query.split())}\nTitle:"
 
 
+def tree_prompt(words: Iterable[str]) -> str:
+    """Return the text that asks for the constituency tree of a sentence."""
+    return f"Text: {' '.join(words)}\nTree:"
+
+
+def is_held_out(name: str, one_in: int) -> bool:
+    """Say whether a row of this name is measured on, one in ``one_in`` by hash."""
+    return int(sha256(name.encode()).hexdigest(), 16) % one_in == 0
+
+
 def mention_is_held_out(document: str) -> bool:
     """Say whether a document's mentions were kept from the training of ``mention-title``.
 
     KORE50 is, and half of the other documents by the hashes of their names.
     """
-    return "KORE50" in document or sha256(document.encode()).digest()[-1] % 2 == 0
+    return "KORE50" in document or is_held_out(document, 2)
+
+
+def query_is_held_out(name: str) -> bool:
+    """Say whether a query was kept from the training of ``query-title``: a third of them."""
+    return is_held_out(name, 3)
+
+
+def claim_is_held_out(name: str) -> bool:
+    """Say whether a claim was kept from the training of ``query-title``: a fifth of them."""
+    return is_held_out(name, 5)
+
+
+def tree_is_held_out(document: str) -> bool:
+    """Say whether a document's trees were kept from the training of ``constituency``: a fifth."""
+    return is_held_out(document, 5)

@@ -21,7 +21,7 @@ Epoch = Callable[[np.random.Generator], list[str]]
 PROMPT_WEIGHT = 0.1  # of a prompt's token in the loss; a completion's token has weight 1
 # What follows a prompt: the rest of a line after one of these words, or an object on its own line.
 _COMPLETION = re.compile(
-    r"\n(?:Answer|JSON|Word|Sentence|Definition|Example|Title):([^\n]*)|\n(\{[^\n]*)"
+    r"\n(?:Answer|JSON|Word|Sentence|Definition|Example|Title|Tree):([^\n]*)|\n(\{[^\n]*)"
 )
 SYNTHETIC_PROBLEMS = 4_000  # documents an epoch
 

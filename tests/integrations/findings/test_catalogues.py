@@ -17,6 +17,11 @@ from cdec.integrations.findings.disc import slack
 from cdec.integrations.findings.finding import Found
 from cdec.integrations.findings.laboratory import Laboratory
 from cdec.integrations.findings.mentions import NearTitles, hits, mentions
+from cdec.integrations.findings.tasks import (
+    claim_is_held_out,
+    query_is_held_out,
+    query_prompt,
+)
 from cdec.integrations.findings.top_m import law_of, verified, world
 from cdec.integrations.findings.worlds import toy_b
 from cdec.samplers.registry import SAMPLERS
@@ -130,7 +135,28 @@ def test_texts_that_differ_are_counted() -> None:
 
 def test_the_title_is_what_stands_in_the_first_brackets() -> None:
     assert retrieval._title(" ‹Asphalt› and ‹more›") == "Asphalt"
-    assert retrieval._title("Asphalt") == "Asphalt"
+    assert retrieval._title(" Asphalt") == "Asphalt"
+
+
+def test_queries_are_asked_after_examples_and_as_a_model_was_trained() -> None:
+    first, second = (retrieval.Query(q, q, {"B": 1.0, "A": 2.0}, ()) for q in ("one", "two"))
+    assert retrieval.PAPERS.prompts([second], [first] * 4) == [
+        "Query: ‹one›\nEntity: ‹A›\n" * 3 + "Query: ‹two›\nEntity:"
+    ]
+    assert retrieval.LEARNT.prompts([second], [first] * 4) == [query_prompt("two")]
+
+
+def test_queries_are_those_that_no_model_was_trained_on(tmp_path: Path) -> None:
+    queries = [{"id": f"q{i}", "query": "inns", "qrels": {"Paris": 2}} for i in range(30)]
+    claims = [{"id": f"c{i}", "claim": "It is warm.", "articles": ["Paris"]} for i in range(30)]
+    for name, rows in (("dbpedia_entity/queries_qrels", queries), ("climate_fever/claims", claims)):
+        _write(tmp_path / f"{name}.jsonl.xz", b"\n".join(map(orjson.dumps, rows)))
+    own = Laboratory(data=tmp_path)
+    entity = {query.id for query in retrieval._entity_queries(own, {"Paris"})}
+    assert entity == {row["id"] for row in queries if query_is_held_out(row["id"])}
+    claimed = {query.id for query in retrieval._claims(own, {"Paris"})}
+    assert claimed == {row["id"] for row in claims if claim_is_held_out(row["id"])}
+    assert 3 < len(claimed) < len(entity) < 19
 
 
 def test_a_list_that_hides_a_text_is_found() -> None:

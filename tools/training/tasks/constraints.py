@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from cdec.compilers import choices, regex, schema
+from cdec.compilers import choices, grammar, regex, schema
+from cdec.integrations.findings.trees import Labels, grammar_of, words_of
 from tools.training.tasks.examples import Data, Example
 
 _SENTENCE = r" [A-Z][A-Za-z ,'-]*[.!?]"
@@ -78,3 +79,12 @@ def _forms(example: Example) -> list[list[str]]:
     listed = {form.casefold() for forms in lists for form in forms}
     alone = [[c] for c in example.reference["concepts"] if c.casefold() not in listed]
     return lists + alone
+
+
+def trees(data: Data, examples: Sequence[Example]) -> Any:
+    """Return the trees of each row's words, with any label of the rows."""
+    labels = Labels.of(example.reference["tree"] for example in data.held_out)
+    return [
+        grammar(grammar_of(words_of(example.reference["tree"]), labels), format="ebnf")
+        for example in examples
+    ]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from cdec.core.errors import DataError
-from tools.training.facts import stable_hash
 
 
 @dataclass(frozen=True)
@@ -89,11 +88,6 @@ class Data:
             return found
 
         return draw
-
-
-def is_held_out(name: str, one_in: int) -> bool:
-    """Say whether a row of this name is measured on, one in ``one_in`` by hash."""
-    return stable_hash(name) % one_in == 0
 
 
 def in_any_order(examples: Sequence[Example]) -> Draw:

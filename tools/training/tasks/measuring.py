@@ -13,6 +13,7 @@ from cdec.data.metrics.answers import scored
 from cdec.data.metrics.evaluation import DEFAULT_KS, metrics_of
 from cdec.data.metrics.metric import Metric, Terms
 from cdec.data.metrics.records import NOT_JSON, Evaluated
+from cdec.integrations.findings.trees import shared_brackets
 from cdec.samplers.rewards import build_reward
 from cdec.samplers.sampling import sample
 from tools.training.tasks.examples import Example
@@ -53,6 +54,17 @@ def _entities(value: Any) -> list[tuple[str, str]]:
     return [(str(p[0]), str(p[1])) for p in pairs if isinstance(p, list) and len(p) == 2]
 
 
+def _bracket_terms(record: Evaluated) -> Terms:
+    """Return twice the brackets found, and those that are given and right; no text gives none."""
+    text = record.samples[0]["text"] if record.samples else None
+    found, given, right = shared_brackets(text or "", (record.reference or {})["tree"])
+    return 2.0 * found, float(given + right)
+
+
+def _is_tree(text: str, record: Evaluated) -> float:
+    return float(text.split() == (record.reference or {})["tree"].split())
+
+
 METRICS: dict[str, Metric] = metrics_of(
     DEFAULT_KS,
     [
@@ -65,6 +77,8 @@ METRICS: dict[str, Metric] = metrics_of(
         ),
         _answer_of("GSM8K"),
         _answer_of("generated"),
+        Metric("bracket F1", "Micro F1 of phrases with labels.", "trees", _bracket_terms),
+        scored("tree", "Share of the trees that are the sentence's.", "trees", _is_tree),
         Metric("entity F1", "Micro F1 of spans with their types.", "entities", _entity_terms),
     ],
 )

@@ -12,23 +12,30 @@ import numpy as np
 
 from cdec.integrations.findings.mentions import NearTitles
 from cdec.integrations.findings.tasks import (
+    claim_is_held_out,
     concepts_prompt,
     entities_prompt,
     gloss_prompt,
     mention_is_held_out,
     mention_prompt,
     problem_prompt,
+    query_is_held_out,
     query_prompt,
+    tree_is_held_out,
+    tree_prompt,
 )
+from cdec.integrations.findings.trees import TREES, document_of, phrases_of, words_of
 from tools.training import corpora
 from tools.training.arithmetic import problem_document
-from tools.training.tasks.examples import Data, Example, Part, in_any_order, is_held_out
+from tools.training.tasks.examples import Data, Example, Part, in_any_order
 
 _TITLES = "data/entity_sets/wikipedia_titles_93k.txt.xz"
 _DISAMBIGUATION = ("wned_wiki", "wiki_fair_v2", "kore50")
 _MOST_CANDIDATES = 20
 _GENERATED = 4_000
 _GENERATED_HELD_OUT = 300
+_LONGEST_TREE, _LONGEST_PHRASE, _LONGEST_MEASURED = 20, 10, 12
+"""Words of a sentence that is learnt from, of a phrase, and of a sentence that is measured on."""
 _WORD = re.compile(r"\w+")
 
 # --- Glosses.
@@ -148,14 +155,14 @@ def queries(shared: Path) -> Data:
     learnt: list[Example] = []
     for row in corpora.read_records(shared / "data/dbpedia_entity/queries_qrels.jsonl.xz"):
         grades = {title: grade for title, grade in row["qrels"].items() if grade > 0}
-        if grades and is_held_out(row["id"], 3):
+        if grades and query_is_held_out(row["id"]):
             best = max(grades, key=grades.__getitem__)
             held_out.append(_query_example(row["query"], best, grades))
         else:
             learnt += [_query_example(row["query"], t) for t, g in grades.items() for _ in range(g)]
     for row in corpora.read_records(shared / "data/climate_fever/claims.jsonl.xz"):
         grades = dict.fromkeys(row["articles"], 1)
-        if is_held_out(row["id"], 5):
+        if claim_is_held_out(row["id"]):
             held_out.append(_query_example(row["claim"], row["articles"][0], grades))
         else:
             learnt += [_query_example(row["claim"], title) for title in row["articles"]]
@@ -290,3 +297,41 @@ def tagged_entities(tokens: Sequence[str], tags: Sequence[str]) -> Iterator[list
         if kind:
             yield [" ".join(tokens[begin:end]), kind]
         begin = end
+
+
+# --- Trees of sentences.
+
+
+def trees(shared: Path) -> Data:
+    """Return sentences with their constituency trees; a fifth of the documents is held out.
+
+    Learnt from are the sentences of the others, and each phrase of theirs as a text of its own.
+    """
+    held_out: list[Example] = []
+    learnt: list[Example] = []
+    phrases: list[Example] = []
+    for row in corpora.read_records(shared / f"data/{TREES}"):
+        words = len(row["words"])
+        if tree_is_held_out(document_of(row)):
+            if words <= _LONGEST_MEASURED and phrases_of(row["tree"]):
+                held_out.append(_tree_example(row["tree"]))
+            continue
+        if words <= _LONGEST_TREE:
+            learnt.append(_tree_example(row["tree"]))
+        phrases += [
+            _tree_example(text)
+            for phrase, text in phrases_of(row["tree"])
+            if 1 < phrase.end - phrase.begin <= _LONGEST_PHRASE
+        ]
+    return Data(
+        list({e.prompt: e for e in held_out}.values()),
+        [
+            Part("sentences", 0.5, in_any_order(learnt)),
+            Part("phrases", 0.5, in_any_order(phrases)),
+        ],
+    )
+
+
+def _tree_example(tree: str) -> Example:
+    words = words_of(tree)
+    return Example(tree_prompt(words), f" {tree}", " ".join(words), {"tree": tree})

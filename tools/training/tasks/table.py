@@ -112,6 +112,16 @@ TASKS: dict[str, Task] = {
         "DBpedia-Entity, MIT; WebQuestions, CC BY 4.0; claims of Climate-FEVER, whose repository "
         "states none; titles of Wikipedia, CC BY-SA",
     ),
+    "constituency": Task(
+        sources.trees,
+        constraints.trees,
+        "trees of the sentence's words in their order",
+        ("bracket F1", "tree"),
+        "GUM's annotation, CC BY 4.0; its texts, CC BY 4.0, CC BY 2.5, CC BY-SA 3.0",
+        length=192,
+        methods=_OF_TEXTS,
+        fit=True,
+    ),
 }
 """Every task by its name, in the order in which they are trained."""
 
