@@ -66,14 +66,14 @@ def sygus(laboratory: Laboratory) -> Found:
         )
         for task in tasks
     }
-    return _found([_measured(name, arena) for name, arena in arenas.items()])
+    return _found([_measured(name, arena, ("priority",)) for name, arena in arenas.items()])
 
 
 def patterns(laboratory: Laboratory) -> Found:
     """Compute distances from Q under patterns whose mass is soon known, by calls."""
     model = laboratory.target()
     arenas = islice(_known_patterns(laboratory, model), _PATTERNS)
-    return _found([_measured(pattern, arena) for pattern, arena in arenas])
+    return _found([_measured(pattern, arena, ("priority",)) for pattern, arena in arenas])
 
 
 def _known_patterns(laboratory: Laboratory, model: LanguageModel) -> Iterator[tuple[str, Arena]]:
@@ -101,11 +101,11 @@ def schema(laboratory: Laboratory) -> Found:
     model = laboratory.target()
     constraint = schema_constraint(_SCHEMA, model.vocabulary)
     arena = Arena(model, constraint, _ASKED, 1_600, _RUNS, 64)
-    return _found([_measured("JSON", arena)])
+    return _found([_measured("JSON", arena, ("prefix", "priority", "restart"))])
 
 
-def _measured(name: str, arena: Arena) -> Result:
-    compared = rivals(_ROUND)
+def _measured(name: str, arena: Arena, proposals: Sequence[str]) -> Result:
+    compared = rivals(_ROUND, proposals)
     samples = arena.found(compared)
     return result(name, arena, compared, samples, known(list(samples.values())))
 

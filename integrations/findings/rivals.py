@@ -63,11 +63,11 @@ class Rival:
         return f"{self.method} {sorted(self.options.items())}"
 
 
-def rivals(size: int) -> dict[str, Rival]:
+def rivals(size: int, proposals: Sequence[str] = PROPOSALS) -> dict[str, Rival]:
     """Return what is compared, by name.
 
     Args:
-        size: Of the rounds of methods that learn.
+        size: Of the rounds of methods that learn. proposals: Of mcmc.
     """
     learning: dict[str, Any] = {"round": size, "max_draws": 64, "fallback": "none"}
     chain: dict[str, Any] = {"steps": _STEPS}
@@ -82,7 +82,7 @@ def rivals(size: int) -> dict[str, Rival]:
         "smc, N=8, weighted": Rival("smc", {"particles": 8}, True),
         **{
             f"mcmc, {name}, k={_STEPS}": Rival("mcmc", chain | {"proposal": name})
-            for name in PROPOSALS
+            for name in proposals
         },
     }
 
