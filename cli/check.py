@@ -147,7 +147,7 @@ def execute(options: Options, run: Run) -> int:
         )
     elif not (options.has_source or options.canonical or options.quoting.span_of):
         refuse_unused(("tokenizer",), run.typed, "without --explain or --canonical")
-    options.quoting.refuse_unused(run.typed)
+    options.quoting.refuse_unused(run.typed, options.one_line.spans_of)
     options.calling.refuse_unused(run.typed)
     if options.calling.tools is None:
         refuse_unused(("tool_style",), run.typed, "without --tools")
@@ -379,7 +379,10 @@ def _constraint(
     from cdec.core.artifacts.opened import constraint_class
 
     given = options.one_line.constraint(
-        options.artifact, is_stdin_read=options.input == "-", tokenizer=options.tokenizer
+        options.artifact,
+        is_stdin_read=options.input == "-",
+        tokenizer=options.tokenizer,
+        compiled_with={"spans": options.quoting.pieces},
     )
     place = found_artifact(run, "cdec check") if given is None else given
     file = read_artifact(place, run, options.copy, progress=progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from cdec.cli.compile_regex import REGEXES
 from cdec.cli.compile_schema import SCHEMAS
 from cdec.cli.compile_set import SETS, EntityJob
 from cdec.cli.compile_set import Options as SetOptions
+from cdec.cli.compile_spans import SPANS, CorpusJob
+from cdec.cli.compile_spans import Options as SpansOptions
 from cdec.cli.compiling.jobs import CompileOptions, Job, TextJob
 from cdec.cli.compiling.kept import open_kept
 from cdec.cli.compiling.sources import MadeFrom, hash_of, read_whole
@@ -27,9 +29,11 @@ from cdec.core.errors import UsageError
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.options.one_line import Source
+    from cdec.compilers.sets.corpus import CorpusReport
     from cdec.compilers.sets.options import SetReport
     from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.errors import Notice
+    from cdec.core.sets.spans import SpanOptions
     from cdec.core.tokens.vocabulary import Vocabulary
 
 _CHOICE = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*|((?!")[^,]*))(,|\Z)')
@@ -86,6 +90,21 @@ def open_set(source: Source, run: Run) -> ArtifactFile:
     return open_kept(job, source, read_as=ending)
 
 
+def open_spans(source: Source, run: Run) -> ArtifactFile:
+    """Return the artifact of the pieces of a file of documents; raises as ``open_kept``."""
+    shared = _shared(source, run) | {"command": SPANS}
+    require_input(source.value)
+    pieces = source.compiled_with["spans"]
+    ending = "".join(Path(source.value).suffixes)
+    if source.value == "-" or Path(source.value).is_fifo():
+        read = _read_once(source.value, shared)
+        job = TypedDocuments(**shared, read=read, pieces=pieces)
+        return open_kept(job, source, read_as=ending)
+    asked = {f"span_{name}": value for name, value in asdict(pieces).items()}
+    options = SpansOptions(source=source.value, **asked, **vars(shared.pop("options")))
+    return open_kept(CorpusJob(**shared, options=options, called=""), source, read_as=ending)
+
+
 def _called(source: Source) -> str:
     return "stdin" if source.value == "-" else source.value
 
@@ -128,6 +147,43 @@ class TypedTexts(Job):
             self.entities, vocabulary(), self.output, made_from=lambda: made, force=True
         )
         return replace(report, notices=[*self.notices, *report.notices])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypedDocuments(Job):
+    """Documents that were read from what can be read once only.
+
+    Attributes:
+        read: They.
+        pieces: Which pieces are meant.
+    """
+
+    read: TypedTexts
+    pieces: SpanOptions
+
+    @property
+    def made_from(self) -> MadeFrom:
+        """The pieces decide, too."""
+        return MadeFrom(self.command.kind, asdict(self.pieces))
+
+    def source_hash(self) -> str:
+        """Return the hash of the documents."""
+        return self.read.digest
+
+    def compile(self, vocabulary: Callable[[], Vocabulary]) -> CorpusReport:
+        """Compile the documents; the report has the notices of reading, too."""
+        from cdec.compilers.sets.corpus import compile_spans
+
+        read, made = self.read, self.made_from.recorded(self.read.digest)
+        report = compile_spans(
+            read.entities,
+            vocabulary(),
+            self.output,
+            **asdict(self.pieces),
+            made_from=lambda: made,
+            force=True,
+        )
+        return replace(report, notices=[*read.notices, *report.notices])
 
 
 def _read_once(file: str, shared: Mapping[str, Any]) -> TypedTexts:

@@ -194,7 +194,7 @@ _ANY_N = 2**63 - 1
 def _check_options(options: Options, typed: frozenset[str]) -> None:
     check_warping(options.warping)
     refuse_revision(options.loading.model, typed)
-    options.quoting.refuse_unused(typed)
+    options.quoting.refuse_unused(typed, options.one_line.spans_of)
     if options.tree is not None and not options.remember:
         raise UsageError("--tree keeps what --no-remember forgets", hint="give one of them")
     check_prompts(options.prompts, typed)

@@ -270,7 +270,7 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         InputMissingError: An input is not there.
     """
     check_warping(options.warping)
-    options.quoting.refuse_unused(typed)
+    options.quoting.refuse_unused(typed, options.one_line.spans_of)
     options.calling.refuse_unused(typed)
     places = (options.prompt, options.prompt_file, options.prompts)
     flags = ("--prompt", "--prompt-file", "--prompts")

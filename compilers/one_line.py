@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cdec.core.constraint import Constraint
 from cdec.core.constraint_source import ConstraintSource
@@ -176,19 +176,20 @@ def tools(
 
 
 def spans(
-    document: str,
+    documents: str | Iterable[str | Mapping[str, Any]],
     *,
-    whole: str | None = None,
+    whole: Literal["words", "sentences"] | None = None,
     shortest: int | None = None,
     longest: int | None = None,
 ) -> ConstraintSource:
-    """Return the constraint of a document's pieces, verbatim, made for the model that draws.
+    """Return the constraint of pieces of a document, or of many, made for the model that draws.
 
         quote = sample(model, spans(page, whole="sentences"), "The sentence that says so:")[0]
         quote.span  # {"offset": 1042, "length": 87, "places": 1}
 
     Args:
-        document: Text.
+        documents: Text; or many: strings, or mappings with ``text`` and perhaps ``id``, by which
+            samples say where a piece stands.
         whole: ``words`` or ``sentences``: pieces begin and end with whole ones; None: any
             characters.
         shortest, longest: Words that a piece touches, at least and at most.
@@ -199,10 +200,15 @@ def spans(
     Raises:
         UsageError: The options make no sense together.
     """
+    from cdec.compilers.sets.corpus import corpus_constraint
     from cdec.core.sets.spans import SpanConstraint, SpanOptions
 
     options = SpanOptions(whole, shortest, longest)
-    return _Source("spans", document, partial(SpanConstraint, document, options=options))
+    if isinstance(documents, str):
+        return _Source("spans", documents, partial(SpanConstraint, documents, options=options))
+    given = tuple(documents)
+    make = partial(corpus_constraint, given, **asdict(options))
+    return _Source("spans", f"{len(given):,} documents", make)
 
 
 def _with_sets(

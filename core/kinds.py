@@ -70,6 +70,7 @@ SOURCE_KINDS: dict[str, Places] = {
         compiler="cdec.compilers.sets.corpus:SPANS",
         command="cdec.cli.compile_spans:SPANS",
         summary="Compile documents into an artifact of their pieces.",
+        in_place="cdec.cli.in_place:open_spans",
     ),
 }
 """Every kind of source by its name; those with a ``constraint`` are the kinds of artifact."""

@@ -56,6 +56,11 @@ class OneLineOptions:
     regex: str | None = _source_option("The same for a pattern of Python's re.", metavar="PATTERN")
     choices: str | None = _source_option("The same for texts between commas.", metavar="A,B,...")
     choices_file: str | None = _source_option("The same for a file of texts.", metavar="FILE")
+    spans_of: str | None = _source_option(
+        "The same for a file of documents: texts are pieces of them, verbatim.",
+        metavar="FILE",
+        common=False,
+    )
 
     @property
     def files(self) -> Sequence[str]:
@@ -105,6 +110,7 @@ _KINDS: Mapping[str, str] = {
     "regex": "regex",
     "choices": "set",
     "choices_file": "set",
+    "spans_of": "spans",
 }
 """Parameter → the kind of source that it gives."""
-_IN_FILES = ("schema", "grammar", "choices_file")
+_IN_FILES = ("schema", "grammar", "choices_file", "spans_of")

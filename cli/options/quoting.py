@@ -102,15 +102,19 @@ class SpanOfOptions(PieceOptions, _SpanFields):
         """What says what texts are held to, by its words: whether it was given."""
         return {"--span-of": self.span_of is not None}
 
-    def refuse_unused(self, typed: frozenset[str]) -> None:
+    def refuse_unused(self, typed: frozenset[str], corpus: str | None = None) -> None:
         """Refuse what says which pieces are meant where none are.
+
+        Args:
+            typed: Options that stood on the command line.
+            corpus: File of documents in the place of an artifact; None for none.
 
         Raises:
             UsageError: Such an option was typed.
         """
-        if self.span_of is None and not self.span:
+        if self.span_of is None and not self.span and corpus is None:
             names = ("span_whole", "span_shortest", "span_longest")
-            refuse_unused(names, typed, "without --span-of or --span")
+            refuse_unused(names, typed, "without --span-of, --span or --spans-of")
 
     def _field(self, name: str) -> SpanField:
         from cdec.core.sets.quotes import SpanField

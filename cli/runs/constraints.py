@@ -75,6 +75,10 @@ class Constrained(TakesConstraint, Protocol):
     def sources(self) -> RecordSourceOptions:
         """How a source is compiled, a record's too."""
 
+    @property
+    def quoting(self) -> SpanOfOptions:
+        """Which pieces of documents are meant."""
+
 
 def typed_constraint(options: Constrained, read: Collection[str | None]) -> Place | Source | None:
     """Return the artifact that the command line names, or the source in its place.
@@ -91,7 +95,10 @@ def typed_constraint(options: Constrained, read: Collection[str | None]) -> Plac
         is_stdin_read="-" in read,
         model=options.loading.model,
         revision=options.loading.revision,
-        compiled_with=record_sources(options.sources).options,
+        compiled_with={
+            **record_sources(options.sources).options,
+            "spans": options.quoting.pieces,
+        },
     )
 
 

@@ -303,7 +303,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     flags = (*options.one_line.flags, *options.calling.flags)
     check_record_sources(options.prompts, options.batch, flags, typed)
     options.calling.refuse_unused(typed)
-    options.quoting.refuse_unused(typed)
+    options.quoting.refuse_unused(typed, options.one_line.spans_of)
     if options.quoting.span_of is not None:
         refuse_beside_spans(options)
     check_trace(options.writing)

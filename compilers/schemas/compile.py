@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -38,8 +38,8 @@ from cdec.compilers.schemas.options import (
 from cdec.compilers.schemas.program import Emitter, bounded_blanks, no_blanks
 from cdec.compilers.schemas.references import Refs, references_of
 from cdec.compilers.schemas.sets.expansion import Expansion
+from cdec.compilers.schemas.sets.members import Named
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
-from cdec.compilers.schemas.sets.shapes import Named
 from cdec.compilers.schemas.source import read_json
 from cdec.compilers.schemas.typed.kinds import schema_text
 from cdec.core.artifacts.write import MADE_FROM_KEY, recorded_metadata, write_artifact
@@ -57,6 +57,8 @@ from cdec.core.schemas.program import (
     arrays_from,
 )
 from cdec.core.schemas.references import to_json
+from cdec.core.sets.chosen import MEMBERS_KEY, MemberChoice
+from cdec.core.sets.quotes import SpanField
 from cdec.core.sets.within import digests_of, pinned_metadata
 from cdec.core.token_budgets import BUDGETS_KEY
 
@@ -243,6 +245,7 @@ def _built(
         is_any = options.whitespace == "any"
         blanks = bounded_blanks(options.max_whitespace) if is_any else no_blanks()
         layout = _LAYOUTS[options.whitespace] | _ESCAPES[options.escapes]
+        members = emitter.held_members()
         columns = emitter.columns.arrays(blanks, layout, vocabulary)
     note_keywords(report, document, expansion, columns)
     note_bytes(report, vocabulary, layout)
@@ -255,31 +258,38 @@ def _built(
         known = document.used
         used = [one._replace(uri=known[one]) for one in options.references if one in known]
         metadata["cdec.references"] = to_json(used)
-    if emitter.sets:
-        metadata[SETS_KEY] = json.dumps(_listed(emitter.sets))
-    metadata |= pinned_metadata(options.set_digests, [str(one) for one in emitter.sets])
+    metadata |= _of_members(members, options)
     if emitter.columns.budgets:
         metadata[BUDGETS_KEY] = json.dumps(emitter.columns.budgets)
         require_budgets(arrays_from(columns), metadata, vocabulary)
     return columns, metadata, report
 
 
-def _listed(sets: Iterable[Named]) -> list[Any]:
-    """Return what strings are members of, JSON-ready.
+def _of_members(choices: Sequence[MemberChoice], options: SchemaOptions) -> dict[str, str]:
+    """Return the metadata of what strings are members of."""
+    sets = _listed(choices)
+    metadata = {SETS_KEY: json.dumps(sets)} if sets else {}
+    if any(not choice.is_plain for choice in choices):
+        metadata[MEMBERS_KEY] = json.dumps([choice.to_json() for choice in choices])
+    names = [one if isinstance(one, str) else str(SpanField.from_json(one)) for one in sets]
+    return metadata | pinned_metadata(options.set_digests, names)
+
+
+def _listed(choices: Iterable[MemberChoice]) -> list[Any]:
+    """Return the sets and fields of documents that strings are members of, JSON-ready.
 
     Raises:
         SchemaUnsupportedError: A set and a field of documents have one name.
     """
-    found: dict[str, Any] = {}
-    for one in sets:
-        if str(one) in found:
+    found: dict[str, Named] = {}
+    for one in (named for choice in choices for named in (*choice.sets, *choice.without)):
+        if found.setdefault(str(one), one) != one:
             raise SchemaUnsupportedError(
                 f"a set and a field of documents are both called {str(one)!r}",
                 hint="give the set another name",
                 keyword=SPAN,
             )
-        found[str(one)] = one if isinstance(one, str) else one.to_json()
-    return list(found.values())
+    return [one if isinstance(one, str) else one.to_json() for one in found.values()]
 
 
 def _metadata(

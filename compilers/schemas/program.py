@@ -14,12 +14,15 @@ from cdec.compilers.regular.numbers import Numbers, union_raw
 from cdec.compilers.regular.strings import Strings, labelled
 from cdec.compilers.schemas.sets.array_cases import ArrayCase, Distinct, contrary
 from cdec.compilers.schemas.sets.expansion import Expansion
+from cdec.compilers.schemas.sets.members import Members
 from cdec.compilers.schemas.sets.object_cases import ObjectCase, too_many
 from cdec.compilers.schemas.sets.satisfiable import TOKENS_DIFFER, Satisfiable, is_endless
-from cdec.compilers.schemas.sets.shapes import ArrayShape, Goal, Named, ObjectShape, conjunction
+from cdec.compilers.schemas.sets.shapes import ArrayShape, Goal, ObjectShape, conjunction
 from cdec.core.errors import LimitError
 from cdec.core.mask import offsets_of
+from cdec.core.schemas.own_keywords import SET
 from cdec.core.schemas.program import COLUMNS, REGION_RANK
+from cdec.core.sets.chosen import MemberChoice
 
 _INDENTED = 4
 """Times as many blanks as on a line may indent one."""
@@ -285,8 +288,8 @@ class Emitter:
         self._distinct: dict[int, str] = {}
         self._raw: dict[tuple[Numbers, frozenset[str]], int] = {}
         self._strings: dict[Strings, list[tuple[int, int, int]]] = {}
-        self.sets: dict[Named, int] = {}
-        """Sets and fields of documents whose members are strings somewhere, and their numbers."""
+        self.members: dict[Members, int] = {}
+        """Members of sets and pieces of documents that are strings somewhere, and their numbers."""
 
     def emit(self, goal: Goal) -> None:
         """Write the value of a goal, which becomes value 0, and all that it holds.
@@ -339,7 +342,9 @@ class Emitter:
         for shape in found.objects:
             objects |= dict.fromkeys(self._object(shape))
         places = sorted(set(self._expansion.goals.places(goal)))
-        plain = [*self._parts(found.strings), *map(self._members, sorted(found.members, key=str))]
+        plain = self._parts(found.strings)
+        for members in sorted(found.members, key=lambda members: members.order):
+            plain += self._members(members)
         strings: list[Alternative] = [(part, None) for part in plain]
         for most, limited in found.limited:
             strings += [(part, most) for part in self._parts(limited)]
@@ -361,9 +366,28 @@ class Emitter:
             ]
         return self._strings[strings]
 
-    def _members(self, name: Named) -> tuple[int, int, int]:
-        """Return the alternative of a set's members, which stand in no automaton."""
-        return -1 - self.sets.setdefault(name, len(self.sets)), 0, -1
+    def _members(self, members: Members) -> list[tuple[int, int, int]]:
+        """Return the alternative of members of sets, which stand in no automaton.
+
+        All strings but members of a set cannot be walked: where they are let pass, all strings are.
+        """
+        if not members.sets:
+            path = self._expansion.negated[min(members.without)]
+            reason = "strings that are no members of a set cannot be told"
+            self._expansion.refuse(path, SET, reason)
+            return self._parts(members.strings)
+        return [(-1 - self.members.setdefault(members, len(self.members)), 0, -1)]
+
+    def held_members(self) -> list[MemberChoice]:
+        """Return what the alternatives of members are, by their numbers."""
+        return [
+            MemberChoice(
+                tuple(sorted(sets, key=str)),
+                tuple(sorted(without)),
+                None if strings is Strings.ANY else tuple(self._parts(strings)),
+            )
+            for sets, without, strings in self.members
+        ]
 
     def _pool(self, edges: Edges) -> int:
         start = self.columns.add_automaton(edges)

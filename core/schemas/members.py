@@ -4,22 +4,60 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.core.schemas.levels import Level, Phase, string_end
 from cdec.core.schemas.program import SchemaArrays
 from cdec.core.schemas.session import SchemaSession
 from cdec.core.session import DEAD
+from cdec.core.sets.chosen import MemberChoice
 from cdec.core.sets.within import MemberTexts, character_end
 
+_OF_STRINGS = ("string_start", "string_min", "string_max")
 _PART = 1
 """Column of an alternative: which string it is."""
 
 
-def with_capacities(arrays: SchemaArrays, sets: Sequence[MemberTexts]) -> SchemaArrays:
+Held: TypeAlias = Sequence[MemberTexts | None]
+"""Members by their numbers; None where there are none."""
+
+
+def require_values(arrays: SchemaArrays, choices: Sequence[MemberChoice], held: Held) -> None:
+    """Refuse a program of which a value has no text, as there are none of some members.
+
+    Raises:
+        EmptySetError: With the names of the sets.
+    """
+    for number in (number for number, one in enumerate(held) if one is None):
+        for string in np.flatnonzero(arrays.string_start == -1 - number).tolist():
+            value = int(np.searchsorted(arrays.string_offsets, string, "right")) - 1
+            starts = arrays.string_start[slice(*arrays.string_offsets[value : value + 2].tolist())]
+            others = [start for start in starts.tolist() if start >= 0 or held[-1 - start]]
+            others += [int(arrays.raw_start[value])] if arrays.raw_start[value] >= 0 else []
+            ends = (arrays.array_offsets, arrays.object_offsets)
+            if not others and not any(np.diff(each[value : value + 2]).any() for each in ends):
+                raise choices[number].none_left()
+
+
+def without_missing(
+    arrays: SchemaArrays, budgets: NDArray[np.int32] | None, held: Held
+) -> tuple[SchemaArrays, NDArray[np.int32] | None]:
+    """Return a program and its budgets without alternatives of members that there are none of."""
+    missing = [-1 - number for number, one in enumerate(held) if one is None]
+    if not missing:
+        return arrays, budgets
+    kept = ~np.isin(arrays.string_start, missing)
+    columns = {name: getattr(arrays, name)[kept] for name in _OF_STRINGS}
+    before = np.concatenate(([0], np.cumsum(kept)))
+    columns["string_offsets"] = before[arrays.string_offsets]
+    return arrays._replace(**columns), None if budgets is None else budgets[kept]
+
+
+def with_capacities(arrays: SchemaArrays, sets: Held) -> SchemaArrays:
     """Return a program whose arrays of members that must differ have no more items than there are.
 
     Raises:
@@ -31,7 +69,7 @@ def with_capacities(arrays: SchemaArrays, sets: Sequence[MemberTexts]) -> Schema
         if not numbers:
             continue
         constants = int(np.diff(arrays.array_counter_offsets[array : array + 2])[0])
-        counts = [sets[number].n_texts for number in numbers]
+        counts = [of.n_texts for of in (sets[number] for number in numbers) if of is not None]
         if None in counts:
             continue
         capacity = constants + sum(count for count in counts if count is not None)
@@ -94,8 +132,8 @@ def refused_string(
     session: SchemaSession,
     text: bytes,
     byte: int,
-    names: Sequence[str],
-    sets: Mapping[str, MemberTexts],
+    choices: Sequence[MemberChoice],
+    held: Held,
 ) -> dict[str, str]:
     """Return as ``reason`` why a text is refused at a byte within a member; nothing elsewhere."""
     state = session.advance_bytes(session.start(1), [text[:byte]])
@@ -104,7 +142,7 @@ def refused_string(
         return {}
     starts = session.engine.arrays.string_start
     numbers = sorted({-1 - int(starts[part]) for part in level.items[:, _PART]})
-    if not names or numbers[0] < 0:
+    if not choices or numbers[0] < 0:
         return {}
     first = _open_quote(text[:byte])
     ends = text[byte : byte + 1] in (b'"', b"")
@@ -113,7 +151,8 @@ def refused_string(
         member = json.loads(f'"{read}"', strict=False)
     except ValueError:
         member = read
-    said = [sets[name].refusal(name, member, ends) for name in (names[n] for n in numbers)]
+    tried = [(choices[number], held[number]) for number in numbers]
+    said = [of.refusal(str(choice), member, ends) for choice, of in tried if of is not None]
     return {"reason": "; ".join(said)}
 
 
@@ -130,14 +169,18 @@ def _step(key: str | int) -> str:
 
 
 def members_of(
-    session: SchemaSession, text: bytes, names: Sequence[str], sets: Mapping[str, MemberTexts]
+    session: SchemaSession,
+    text: bytes,
+    choices: Sequence[MemberChoice],
+    held: Held,
+    sets: Mapping[str, MemberTexts],
 ) -> list[dict[str, Any]]:
     """Return the members of sets in a text of a schema, in their order, JSON-ready.
 
     Args:
         session: Of the schema, with its sets.
         text: Of the schema.
-        names: Of the sets, by their numbers. sets: By name.
+        choices, held: Which members strings are, by their numbers. sets: By name.
 
     Returns:
         ``set``, ``pointer`` (JSON pointer of the string), ``text``, ``id``; of several entities of
@@ -157,7 +200,12 @@ def members_of(
             continue
         numbers = sorted({-1 - int(starts[part]) for part in level.items[:, _PART]})
         member = json.loads(text[first:end])
-        for name in (names[number] for number in numbers if number >= 0):
+        names: dict[str, None] = {}
+        for number in (number for number in numbers if number >= 0):
+            choice, of = choices[number], held[number]
+            is_plain = choice.is_plain or (of is not None and of.holds(member.encode()))
+            names |= dict.fromkeys(choice.names) if is_plain else {}
+        for name in names:
             record = sets[name].record(member)
             if record is not None:
                 found.append({sets[name].noun: name, "pointer": pointer, **record})

@@ -30,10 +30,11 @@ from cdec.core.schemas.program import (
     USUAL_ESCAPES,
 )
 from cdec.core.schemas.references import from_json
+from cdec.core.sets.chosen import MEMBERS_KEY, MemberChoice
 from cdec.core.sets.quotes import SpanField
 from cdec.core.sets.within import PINNED_KEY
 
-__all__ = ["check_schema", "check_schema_shape", "held_sets"]
+__all__ = ["check_schema", "check_schema_shape", "held_members", "held_sets"]
 
 _STATE = ("state_label", "state_shortest", "state_free", "state_low", "state_high", "state_open")
 _BITS = (
@@ -118,7 +119,7 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
         unenforced = None
     is_list = isinstance(unenforced, list) and all(map(_is_note, unenforced))
     require(is_list, "cdec.unenforced", "a list of objects with path, keyword and reason")
-    held_sets(metadata)
+    held_members(metadata)
     require_digests(metadata, PINNED_KEY)
 
 
@@ -146,6 +147,33 @@ def held_sets(metadata: Mapping[str, str]) -> dict[str, SpanField | None]:
     return found
 
 
+def held_members(metadata: Mapping[str, str]) -> list[MemberChoice]:
+    """Return which members strings of a schema are, in the order of their numbers.
+
+    Raises:
+        ArtifactInvalidError: They are of no set or field that the artifact holds.
+    """
+    sets = held_sets(metadata)
+    plain = [MemberChoice((name if of is None else of,)) for name, of in sets.items()]
+    if MEMBERS_KEY not in metadata:
+        return plain
+    by_name = dict(zip(sets, plain, strict=True))
+    expected = "members of the sets that the artifact holds"
+    found: list[MemberChoice] = []
+    try:
+        entries = json.loads(metadata[MEMBERS_KEY])
+        require(isinstance(entries, list), MEMBERS_KEY, expected)
+        for choice in map(MemberChoice.from_json, entries):
+            found.append(by_name.get(choice.names[0], choice) if choice.is_plain else choice)
+    except (ValueError, RecursionError):
+        require(False, MEMBERS_KEY, expected)
+    known = {name for name, of in sets.items() if of is None}
+    for choice in found:
+        is_known = {*choice.names, *choice.without} <= (set(sets) if choice.is_plain else known)
+        require(is_known, MEMBERS_KEY, expected)
+    return found
+
+
 def _is_note(entry: object) -> bool:
     fields = ("path", "keyword", "reason")
     return isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in fields)
@@ -170,7 +198,10 @@ def check_schema(arrays: Columns, metadata: Mapping[str, str]) -> None:
     _check_states(arrays)
     states, values = len(arrays["state_label"]), len(arrays["raw_start"])
     require_range(arrays, "raw_start", -1, states)
-    require_range(arrays, "string_start", -len(held_sets(metadata)), states)
+    members = held_members(metadata)
+    require_range(arrays, "string_start", -len(members), states)
+    starts = [part[0] for choice in members for part in choice.parts or ()]
+    require(all(0 <= start < states for start in starts), MEMBERS_KEY, "parts that begin at states")
     require_range(arrays, "array_ids", 0, len(arrays["array_min"]))
     require_range(arrays, "object_ids", 0, len(arrays["object_min"]))
     require_range(arrays, "object_key", -1, states)

@@ -23,8 +23,10 @@ from cdec.core.schemas.levels import text_refusal
 from cdec.core.schemas.members import (
     members_of,
     refused_string,
+    require_values,
     strings_of,
     with_capacities,
+    without_missing,
 )
 from cdec.core.schemas.other_forms import form_refusal, range_reason, spelling_refusal
 from cdec.core.schemas.program import (
@@ -34,10 +36,16 @@ from cdec.core.schemas.program import (
     SchemaArrays,
     arrays_from,
 )
-from cdec.core.schemas.program_checks import check_schema, check_schema_shape, held_sets
+from cdec.core.schemas.program_checks import (
+    check_schema,
+    check_schema_shape,
+    held_members,
+    held_sets,
+)
 from cdec.core.schemas.references import from_json
 from cdec.core.schemas.session import DEFAULT_BUDGET, Engine, SchemaSession
 from cdec.core.session import Session
+from cdec.core.sets.known_rows import Automata, Edges
 from cdec.core.sets.quotes import SpanField
 from cdec.core.sets.spelled import spelled
 from cdec.core.sets.within import MemberTexts, given_sets, narrowed_sets, require_pinned
@@ -108,6 +116,7 @@ class SchemaConstraint(StoredConstraint):
         self.metadata = metadata
         self.memo_bytes = memo_bytes
         self.sets = dict(sets or {})
+        self._choices = held_members(metadata)
         self._reader = reader
         self._engine: Engine | None = None
 
@@ -141,7 +150,11 @@ class SchemaConstraint(StoredConstraint):
                 raise no_set(self, name)
         given = {name: spelled(one) for name, one in sets.items()}
         require_pinned(self.metadata, given)
-        return self._with(sets=self.sets | given)
+        made = self._with(sets=self.sets | given)
+        if made.sets.keys() >= set(made.set_names):
+            # Members that there are none of are refused where sets are given, not where one draws.
+            _ = made._held_by_number
+        return made
 
     def narrowed(self, sets: Sequence[NarrowedSet]) -> SchemaConstraint:
         """Return this constraint with less of the sets that its strings may be members of."""
@@ -152,7 +165,9 @@ class SchemaConstraint(StoredConstraint):
         if not self.set_names:
             return {}
         session = self._without_budgets._on_host()
-        return {"members": members_of(session, text, self.set_names, self.sets)}
+        return {
+            "members": members_of(session, text, self._choices, self._held_by_number, self.sets)
+        }
 
     @classmethod
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> SchemaConstraint:
@@ -189,15 +204,34 @@ class SchemaConstraint(StoredConstraint):
         """
         return on_device(self._on_host(), device)
 
+    @cached_property
+    def _held_by_number(self) -> list[MemberTexts | None]:
+        """The members that strings are, by their numbers; None where there are none.
+
+        Raises:
+            SetMissingError: A set is not given.
+            EmptySetError: Nothing is left of a value.
+            UsageError: A corpus is to satisfy something else.
+        """
+        given_sets(self.set_names, self.sets)
+        automata = Automata(
+            Edges(*(getattr(self.arrays, name) for name in Edges._fields)), self.arrays.state_label
+        )
+        found = [choice.of(self.sets, automata) for choice in self._choices]
+        require_values(self.arrays, self._choices, found)
+        return found
+
     def _on_host(self) -> SchemaSession:
         ends = self.vocabulary.eos_token_ids
-        sets = given_sets(self.set_names, self.sets)
+        held = self._held_by_number
         if self._engine is None or self._engine.should_be_replaced:
             few = bool(self.arrays.indent[0] & USUAL_ESCAPES)
             tokens = json_tokens(self.vocabulary, few_escapes=few)
-            arrays = with_capacities(self.arrays, sets) if sets else self.arrays
-            members = [one.add for one in sets]
-            self._engine = Engine(arrays, tokens, ends, self.memo_bytes, members, self._budgets)
+            arrays, budgets = without_missing(self.arrays, self._budgets, held)
+            arrays = with_capacities(arrays, held) if held else arrays
+            plain = [self.sets[choice.names[0]] for choice in self._choices]
+            members = [(one or other).add for one, other in zip(held, plain, strict=True)]
+            self._engine = Engine(arrays, tokens, ends, self.memo_bytes, members, budgets)
         return SchemaSession(self._engine, ends, self.vocabulary.width)
 
     @cached_property
@@ -286,7 +320,9 @@ class SchemaConstraint(StoredConstraint):
         if refusal is None:
             return None
         if self.set_names:
-            refusal |= refused_string(session, text, refusal["byte"], self.set_names, self.sets)
+            refusal |= refused_string(
+                session, text, refusal["byte"], self._choices, self._held_by_number
+            )
         found = spelling_refusal(session, self.vocabulary, text, refusal, shown)
         if found.get("written") is not False:
             is_finite = self._options.get("numbers") == "finite"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, takewhile
 from os import PathLike
@@ -34,6 +34,7 @@ from cdec.core.errors import (
 from cdec.core.files.cache import CacheFolder
 from cdec.core.mask import offsets_of
 from cdec.core.native import library
+from cdec.core.sets.known_rows import KnownRows
 from cdec.core.sets.rows import RowFilter, SetRows
 from cdec.core.sets.session import TrieView, make_view
 from cdec.core.sets.set_constraint import SetConstraint
@@ -60,6 +61,7 @@ class SpelledSet(MemberTexts):
         sources: int64[S] rows of ``members`` that have each text, those of one text together.
         source_offsets: int64[R + 1] where those of each text stand.
         row_filter: Texts that are kept; None keeps all.
+        known: What was asked of the texts before; sets with the same trie share it.
     """
 
     members: SetConstraint
@@ -67,6 +69,7 @@ class SpelledSet(MemberTexts):
     sources: NDArray[np.int64]
     source_offsets: NDArray[np.int64]
     row_filter: RowFilter | None = None
+    known: KnownRows = field(default_factory=KnownRows)
     noun = "set"
 
     @classmethod
@@ -103,7 +106,8 @@ class SpelledSet(MemberTexts):
         """
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         left = self.members.deny_texts(encoded)
-        return _filtered(left, self.arrays, self.sources, self.source_offsets)
+        kept = _filtered(left, self.arrays, self.sources, self.source_offsets)
+        return replace(kept, known=self.known)
 
     @cached_property
     def longest(self) -> int:
@@ -161,6 +165,12 @@ class SpelledSet(MemberTexts):
         found.sort(key=lambda member: -shared[member])
         alike = [member for member in found if shared[member]] or found
         return [member.decode() for member in alike[:most]]
+
+    def row_of(self, text: bytes) -> int | None:
+        """Return the row of a text, one that is left out included; None for another text."""
+        rows = range(self.arrays.n_rows)
+        at = bisect_left(rows, text, key=self._row)
+        return at if at < len(rows) and self._row(at) == text else None
 
     def _row(self, row: int) -> bytes:
         return self.arrays.row(row).astype(np.uint8).tobytes()

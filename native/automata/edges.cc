@@ -15,6 +15,28 @@ using cdec::targets;
 
 constexpr int32_t kFar = INT32_MAX - 1;
 
+// Steps along edges whose numbers may be anything; -1 is no state.
+class Follower {
+ public:
+  Follower(const cdec_edges &edges, int64_t states)
+      : edges_(edges), states_(std::min(states, edges.offsets.size - 1)),
+        size_(std::min({edges.lows.size, edges.highs.size, edges.targets.size})) {}
+
+  bool is_state(int64_t state) const { return state >= 0 && state < states_; }
+
+  int64_t after(int64_t state, int32_t byte) const {
+    if (!is_state(state)) return -1;
+    const int64_t stop = std::min(edges_.offsets[state + 1], size_);
+    for (int64_t at = std::max<int64_t>(edges_.offsets[state], 0); at < stop; ++at)
+      if (byte <= edges_.highs[at]) return byte >= edges_.lows[at] ? edges_.targets[at] : -1;
+    return -1;
+  }
+
+ private:
+  const cdec_edges &edges_;
+  int64_t states_, size_;
+};
+
 // Whether any text, or any text with one label, can still be accepted.
 class Freedom {
  public:
@@ -229,6 +251,24 @@ int64_t cdec_longest_text(const cdec_edges *edges, cdec_bool accepts) {
     }
     return done == states ? best : -1;
   });
+}
+
+int64_t cdec_mark_accepted(const cdec_edges *edges, cdec_i32 labels, int64_t start, int64_t low,
+                           int64_t high, cdec_i32 tokens, cdec_i64 row_offsets,
+                           cdec_bool_out found) {
+  const Follower follower(*edges, labels.size);
+  for (int64_t row = 0; row < found.size; ++row) {
+    const int64_t first = std::max<int64_t>(row_offsets[row], 0);
+    const int64_t stop = std::min(row_offsets[row + 1], tokens.size);
+    int64_t state = start, characters = 0;
+    for (int64_t at = first; at < stop && state >= 0; ++at) {
+      state = follower.after(state, tokens[at]);
+      characters += !cdec::continues(static_cast<uint8_t>(tokens[at]));
+    }
+    const bool is_length = characters >= low && (high < 0 || characters <= high);
+    if (follower.is_state(state) && labels[state] >= 0 && is_length) found[row] = true;
+  }
+  return 0;
 }
 
 int64_t cdec_texts_between(const cdec_edges *edges, cdec_bool accepts, int64_t low, int64_t high,

@@ -324,6 +324,7 @@ static PyMethodDef table[] = {
     ROW(spelling_exponents, "spelling letters:m found:m,f"),
     ROW(byte_ranges, "byte_class:b rows:n,k offsets:n+1 lows:e highs:e targets:e"),
     ROW(accepted, "byte_class:b rows:m,k accepts:m texts:t offsets:n+1 found:n"),
+    ROW(mark_accepted, "edges labels:n start low high tokens:t row_offsets:r+1 found:r"),
     ROW(shortest_texts, "edges labels:n out:n"),
     ROW(free_states, "edges labels:n universe out:n"),
     ROW(reached_labels, "edges labels:n singles low:n high:n is_open:n"),

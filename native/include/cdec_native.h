@@ -510,6 +510,12 @@ CDEC_API int64_t cdec_byte_ranges(cdec_i32 byte_class, cdec_i32_rows rows, cdec_
 /* Say in `found` [n] which texts an automaton accepts. */
 CDEC_API int64_t cdec_accepted(cdec_i32 byte_class, cdec_i32_rows rows, cdec_bool accepts,
                                cdec_u8 texts, cdec_i64 offsets, cdec_bool_out found);
+/* Mark in `found` [r] the rows, whose tokens are bytes, that an automaton accepts from a state, with `low`
+ * to `high` characters, -1: any number; a state with a label, which is not -1, accepts. Other rows are left
+ * as they are. Numbers are looked at: edges may come from a file. */
+CDEC_API int64_t cdec_mark_accepted(const cdec_edges *edges, cdec_i32 labels, int64_t start,
+                                    int64_t low, int64_t high, cdec_i32 tokens,
+                                    cdec_i64 row_offsets, cdec_bool_out found);
 /* Write to `out` [n] the fewest characters to a state with a label, which is not -1. A character counts
  * with its first byte: within one, it has been read already. */
 CDEC_API int64_t cdec_shortest_texts(const cdec_edges *edges, cdec_i32 labels, cdec_i32_out out);

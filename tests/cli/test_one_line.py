@@ -21,6 +21,7 @@ from cdec.cli.compiling.kept import KeptArtifacts
 from cdec.cli.in_place import parse_choices
 from cdec.compilers.child import compiler
 from cdec.compilers.sets import compile as sets
+from cdec.compilers.sets import corpus as corpora
 from cdec.core.artifacts.opened import read_artifact
 from cdec.core.errors import UsageError
 
@@ -38,12 +39,18 @@ SOURCES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "regex": ("", ("--regex", "[A-C]{2}-[0-9]"), ("compile-regex", "[A-C]{2}-[0-9]")),
     "choices": ("names.txt", ("--choices", "red,green,red,blue"), ("compile-set", "names.txt")),
     "file": ("names.txt", ("--choices-file", "names.txt"), ("compile-set", "names.txt")),
+    "documents": (
+        "pages.txt",
+        ("--spans-of", "pages.txt", "--span-whole", "words"),
+        ("compile-spans", "pages.txt", "--span-whole", "words"),
+    ),
 }
 """Case → the file to be there, the words of one line, and those that compile an artifact."""
 CONTENTS = {
     "person.json": json.dumps(SCHEMA),
     "ab.lark": 'start: "a"+ | "b" " "?\nWS: " "\n%ignore WS\n',
     "names.txt": "red\ngreen\nred\nblue\n",
+    "pages.txt": "red and green\nblue, red\n",
 }
 SAMPLE = ("sample", "--method", "masked", "-n", "3", "--prompt", "x", "--max-new-tokens", "12")
 
@@ -81,6 +88,7 @@ def compiled_nothing(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def forbid() -> None:
         monkeypatch.setattr(compiler, "ChildCompiler", refuse)
         monkeypatch.setattr(sets, "compile_set", refuse)
+        monkeypatch.setattr(corpora, "compile_spans", refuse)
 
     return forbid
 
@@ -153,6 +161,29 @@ def test_texts_of_a_named_pipe_are_read_once(cdec: Runner, cache: Path) -> None:
             result = cdec("check", "--choices-file", "pipe.txt", stdin=b"green\nblue\n")
         assert [record["valid"] for record in result.records] == [True, False]
     assert len(entries(cache)) == 1
+
+
+def test_documents_are_quoted_as_an_artifact_of_them_is(cdec: Runner, cache: Path) -> None:
+    Path("pages.jsonl").write_text(
+        '{"id": "a", "text": "One fjord. Two rivers."}\n{"id": "b", "text": "A fjord, too."}\n'
+    )
+    words = ("--spans-of", "pages.jsonl", "--span-whole", "words", "--span-longest", "2")
+    for stdin, found in ((b"Two rivers\nTwo riv\n", [True, False]), (b"fjord\n", [True])):
+        result = cdec("check", *words, stdin=stdin)
+        assert [record["valid"] for record in result.records] == found, result.stderr
+    assert result.records[0]["span"]["documents"] == 2
+    record = b'{"prompt": "x", "candidates": {"documents": ["2"]}}\n'
+    drawn = cdec("sample", *words, "--method", "masked", "-n", "4", stdin=record)
+    assert drawn.status == 0, drawn.stderr
+    found = {one["document"] for each in drawn.records for one in each["span"]["found"]}
+    assert found == {"2"} and len(entries(cache)) == 1
+    scored = cdec("score", *words, "--prompt", "x", stdin=b"A fjord\nA\n \n")
+    assert [each["member"] for each in scored.records] == [True, True]
+    assert cdec("mass", *words, "--prompt", "x").records[0]["log_mass"] < 0
+    piped = cdec("check", "--spans-of", "-", stdin=b"")
+    assert piped.error_code == "E_USAGE"
+    told = cdec(*SAMPLE, "--spans-of", "-", stdin=b"a\n")
+    assert [record["text"] for record in told.records] == ["a"] * 3
 
 
 def test_a_table_is_known_by_its_content(cdec: Runner, cache: Path) -> None:

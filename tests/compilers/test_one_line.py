@@ -49,6 +49,8 @@ def drawn(model: Any, source: Any, **options: Any) -> list[Any]:
             {"enum": ["a", 1]}, v)),
         (one_line.spans("a 1ab", whole="words"), lambda v: SpanConstraint(
             "a 1ab", v, SpanOptions("words"))),
+        (one_line.spans(["a 1ab", "b"], longest=1), lambda v: PUBLIC.corpus_constraint(
+            ["a 1ab", "b"], v, longest=1)),
         (one_line.schema('{"const": "b"}'), lambda v: PUBLIC.schema_constraint(
             {"const": "b"}, v)),
     ],

@@ -11,6 +11,7 @@ from cdec.compilers.regular.numbers import Numbers
 from cdec.compilers.regular.strings import Strings
 from cdec.compilers.schemas.document import Schema
 from cdec.compilers.schemas.sets.expansion import Expansion, Handler
+from cdec.compilers.schemas.sets.members import not_of_set, of_set
 from cdec.compilers.schemas.sets.shapes import (
     ANY_ARRAY,
     ANY_OBJECT,
@@ -23,7 +24,6 @@ from cdec.compilers.schemas.sets.shapes import (
     Block,
     Constant,
     Goals,
-    Named,
     ObjectShape,
     ValueSet,
     canonical,
@@ -274,18 +274,25 @@ def _formatted(expansion: Expansion, schema: Schema, value: Any) -> Strings | No
     return found
 
 
-def _of_members(named: Callable[[Any], Named], keyword: str) -> tuple[Handler, Handler]:
-    """Return the handlers of a keyword by which strings are members of what is not known here."""
+def _members(_: Expansion, __: Schema, value: Any) -> ValueSet:
+    """Return the members of a set, and all values that are no strings."""
+    return replace(ANYTHING, strings=Strings.NONE, members=of_set(value))
 
-    def members(_: Expansion, __: Schema, value: Any) -> ValueSet:
-        """Return the members, and all values that are no strings."""
-        return replace(ANYTHING, strings=Strings.NONE, members=frozenset({named(value)}))
 
-    def others(expansion: Expansion, schema: Schema, _: Any) -> ValueSet:
-        said = "strings that are no members of a set, or no pieces of a document, cannot be told"
-        return expansion.unsupported(schema, keyword, said)
+def _no_members(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Return the strings that are no members of a set: of those of another set they can be told."""
+    expansion.negated.setdefault(value, f"{schema.path}/{SET}")
+    return ValueSet(members=not_of_set(value))
 
-    return members, others
+
+def _pieces(_: Expansion, __: Schema, value: Any) -> ValueSet:
+    """Return the pieces of a record's field, and all values that are no strings."""
+    named = of_set(SpanField.from_json(value))
+    return replace(ANYTHING, strings=Strings.NONE, members=named)
+
+
+def _no_pieces(expansion: Expansion, schema: Schema, _: Any) -> ValueSet:
+    return expansion.unsupported(schema, SPAN, "strings that are no pieces cannot be told")
 
 
 def _limited(_: Expansion, __: Schema, value: Any) -> ValueSet:
@@ -355,8 +362,8 @@ HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "maxLength": _of_strings(lambda _, __, v: Strings.lengths(0, int(v))),
     "pattern": _of_strings(_matching),
     "format": _of_strings(_formatted),
-    SET: _of_members(str, SET),
-    SPAN: _of_members(SpanField.from_json, SPAN),
+    SET: (_members, _no_members),
+    SPAN: (_pieces, _no_pieces),
     MAX_TOKENS: (_limited, _unlimited),
     UNENFORCED: (_let_pass, _refuse_none),
     NOTE: (_told, _refuse_none),

@@ -56,6 +56,7 @@ class Expansion:
         numbers: Those that there are: ``options.numbers`` says whether all, or finite doubles.
         is_empty_for_sure: Whether a goal is known to have no value.
         unenforced: What was recorded as not enforced, by path and keyword: the reason.
+        negated: Names of sets whose members are refused somewhere, and where first.
         notices: Warnings, by what they are about.
         costs: By keyword: uses, seconds, and alternatives made.
     """
@@ -73,6 +74,7 @@ class Expansion:
         self.goals = Goals()
         self.is_empty_for_sure: Callable[[Goal], bool] = lambda goal: False
         self.unenforced: dict[tuple[str, str], str] = {}
+        self.negated: dict[str, str] = {}
         self.notices: dict[tuple[str, str], Notice] = {}
         self.costs: dict[str, dict[str, float]] = {}
         self._handlers = handlers

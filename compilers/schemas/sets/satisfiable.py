@@ -139,6 +139,7 @@ class Satisfiable:
         numbers, strings = found.numbers.finite(_FEW_VALUES), found.strings.finite(_FEW_STRINGS)
         if found.members and (
             len(found.members) > 1
+            or not all(members.sets for members in found.members)
             or not found.strings.is_empty
             or found.objects
             or found.arrays

@@ -20,9 +20,13 @@ from typing import Any, NamedTuple, TypeAlias
 from cdec.compilers.regular.numbers import Numbers
 from cdec.compilers.regular.strings import Strings
 from cdec.compilers.schemas.document import Schema
-from cdec.core.schemas.errors import SchemaUnsupportedError
+from cdec.compilers.schemas.sets.members import (
+    Members,
+    both_members,
+    joined_members,
+    undecided,
+)
 from cdec.core.schemas.own_keywords import SET, SPAN
-from cdec.core.sets.quotes import SpanField
 
 Goal: TypeAlias = tuple[int, ...]
 TRUE: Goal = ()
@@ -249,10 +253,6 @@ class ObjectShape:
         return list(found | dict.fromkeys(sorted(self.required)))
 
 
-Named: TypeAlias = str | SpanField
-"""Name of a set, or a field of records whose pieces are meant."""
-
-
 @dataclass(frozen=True, slots=True)
 class ValueSet:
     """A set of JSON values.
@@ -261,8 +261,7 @@ class ValueSet:
         words: Of ``null``, ``true`` and ``false``.
         numbers, strings: Exactly which.
         arrays, objects: Alternatives, which may overlap.
-        members: Names of sets whose members are strings of it as well, and fields of records whose
-            pieces are.
+        members: Strings of it that are members of sets as well, or pieces of records' fields.
         limited: Strings of it that have at most so many tokens: that number, and which.
     """
 
@@ -271,7 +270,7 @@ class ValueSet:
     strings: Strings = Strings.NONE
     arrays: tuple[ArrayShape, ...] = ()
     objects: tuple[ObjectShape, ...] = ()
-    members: frozenset[Named] = frozenset()
+    members: tuple[Members, ...] = ()
     limited: tuple[tuple[int, Strings], ...] = ()
 
     @property
@@ -298,14 +297,14 @@ SCALARS = replace(ANYTHING, arrays=(), objects=())
 def union(sets: Iterable[ValueSet]) -> ValueSet:
     """Return the values of any of the sets."""
     words: frozenset[str] = frozenset()
-    members: frozenset[Named] = frozenset()
+    members: list[Members] = []
     numbers, strings = Numbers.NONE, Strings.NONE
     limited: list[tuple[int, Strings]] = []
     arrays: dict[ArrayShape, None] = {}
     objects: dict[ObjectShape, None] = {}
     for one in sets:
         words |= one.words
-        members |= one.members
+        members += one.members
         limited += one.limited
         if one.numbers is not Numbers.NONE:
             numbers = one.numbers if numbers is Numbers.NONE else numbers | one.numbers
@@ -315,9 +314,9 @@ def union(sets: Iterable[ValueSet]) -> ValueSet:
         objects |= dict.fromkeys(one.objects)
     all_arrays = (ANY_ARRAY,) if ANY_ARRAY in arrays else tuple(arrays)
     all_objects = (ANY_OBJECT,) if ANY_OBJECT in objects else tuple(objects)
-    members = frozenset() if strings is Strings.ANY else members
+    held = () if strings is Strings.ANY else joined_members(members)
     most = _by_number(limited)
-    return ValueSet(words, numbers, strings, all_arrays, all_objects, members, most)
+    return ValueSet(words, numbers, strings, all_arrays, all_objects, held, most)
 
 
 def _by_number(limited: Sequence[tuple[int, Strings]]) -> tuple[tuple[int, Strings], ...]:
@@ -351,30 +350,21 @@ def _both_strings(a: Strings, b: Strings) -> Strings:
     return a & b
 
 
-def _both_members(a: ValueSet, b: ValueSet) -> frozenset[Named]:
-    """Return the sets whose members are strings of both.
+def _both_members(a: ValueSet, b: ValueSet) -> tuple[Members, ...]:
+    """Return the strings of both that are members of sets.
 
     Raises:
-        SchemaUnsupportedError: Of some members that cannot be told.
+        SchemaUnsupportedError: They must have so many tokens as well, or pieces of documents must
+            satisfy something else.
     """
     if not a.members and not b.members:
-        return frozenset()
-    found = a.members & b.members
+        return ()
     for one, other in ((a, b), (b, a)):
-        left = one.members - found
-        if left and (other.strings is Strings.ANY or other.strings.is_everything):
-            found |= left
-        elif left and (other.members or other.limited or not other.strings.is_empty):
-            first = min(left, key=str)
-            keyword = SET if isinstance(first, str) else SPAN
-            raise SchemaUnsupportedError(
-                f"strings of {keyword} {str(first)!r} must satisfy something else as well, and "
-                "which of them do is not known when a schema is compiled",
-                hint=f"let {keyword} stand alone, or beside `type` and alternatives without "
-                "strings; leave members out of the set itself",
-                keyword=keyword,
-            )
-    return found
+        if one.members and other.limited:
+            first = min(one.members, key=lambda members: members.order)
+            name = min([*first.sets, *first.without], key=str)
+            raise undecided(name, SET if isinstance(name, str) else SPAN)
+    return both_members(a.members, b.members, a.strings, b.strings)
 
 
 def both(

@@ -195,12 +195,40 @@ def test_a_record_may_choose_documents_or_leave_some_out() -> None:
             constraint.narrowed([asked])
 
 
-def test_chosen_documents_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_NARROWED", 3)
-    constraint = corpus(("ab", "bcd"))
-    assert constraint.narrowed([NarrowedSet("documents", ("d0",))]).accepts(b"ab")
-    with pytest.raises(LimitError):
-        constraint.narrowed([NarrowedSet("documents", ("d1",))])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_rows_of_many_documents_are_those_that_would_be_sorted(options: SpanOptions) -> None:
+    texts = [text for text in CORPORA[0] if pieces(text, options)]
+    whole = corpus(texts, options)
+    for left_out in range(len(texts)):
+        kept = [number for number in range(len(texts)) if number != left_out]
+        if not kept:
+            continue
+        documents = whole.documents.some(kept)
+        picked = module._picked(whole.view, whole.documents.offsets, kept, documents)
+        again = module.span_rows(documents.text, documents.offsets, options)
+        assert picked.keys() == again.keys()
+        assert {name: column.dtype for name, column in picked.items()} == {
+            name: column.dtype for name, column in again.items()
+        }
+        np.testing.assert_array_equal(picked["data"], again["data"])
+        np.testing.assert_array_equal(picked["ends"], again["ends"])
+        assert contents(picked) == contents(again)
+        few = whole.narrowed([NarrowedSet("documents", (f"d{left_out}",), is_denied=True)])
+        assert few.accepts(texts[kept[0]][:1].encode()) in (True, False)
+
+
+def contents(rows: dict[str, Any]) -> list[tuple[bytes, int, int]]:
+    """Return what follows the place of each row, in their order, and where it begins."""
+    data, found = rows["data"].tobytes(), []
+    for row, begin in enumerate(rows["begin"].tolist()):
+        # Where rows are not cut, the end of a document sorts behind all else.
+        stop = (
+            begin + int(rows["length"][row]) if len(rows["length"]) else data.index(255, begin) + 1
+        )
+        least = int(rows["least"][row]) if len(rows["least"]) else 0
+        found.append((data[begin:stop], begin, least))
+    assert [text for text, *_ in found] == sorted(text for text, *_ in found)
+    return sorted(found)
 
 
 # --- Artifacts.
