@@ -89,9 +89,9 @@ FINDINGS: dict[str, Finding] = {
             "16 queries a data set, a model of 5 million parameters in the place of one of 3 "
             "billion. It gives right titles so little that no draw over all 91,087 is one; what is "
             "expected is computed over at most 40 titles of each query, of DBpedia-Entity half of "
-            "them right as far as there are so many. The paper's gain is not seen: differences are "
-            "within their errors, and of either sign on other queries. A model that was trained "
-            "for titles is asked as it was trained, too; the queries are none of its own.",
+            "them right as far as there are so many. The paper's gain is not seen under the "
+            "embedded model, whose differences are within their errors; it is under one that was "
+            "trained for titles and is asked as it was trained. The queries are none of its own.",
             "retrieval:retrieval",
             needs=("dbpedia_entity", "climate_fever", "entity_sets"),
             uses=_MODEL,
