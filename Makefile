@@ -19,9 +19,7 @@ GOLDEN_ARGS ?=
 demo: $(READY)
 	$(BIN)/cdec demo
 
-# One worker a core, and one thread a worker: they would only wait for each other. Tests that send
-# signals or draw on terminals run alone, whatever became of the others.
-ALONE := tests/cli/test_processes.py tests/cli/test_terminal.py tests/cli/frame/test_signals.py
+# One worker a core, and one thread a worker: they would only wait for each other.
 # Files go to workers in the order of their folders: by their numbers of tests, as xdist would have
 # them, the few long ones come last and a single worker ends with them.
 PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
@@ -30,10 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TIER ?=
 # The first tier, minutes: every law, kind and method.
 test: $(READY)
-	status=0; \
-	$(PARALLEL) $(TIER) $(patsubst %,--ignore=%,$(ALONE) $(RUNS) $(READ)) || status=$$?; \
-	$(BIN)/python -m pytest $(TIER) $(ALONE) || status=$$?; \
-	exit $$status
+	$(PARALLEL) $(TIER) $(patsubst %,--ignore=%,$(RUNS) $(READ))
 
 # What runs the whole command many times: the documentation's commands, a share of what was recorded
 # and of the campaign.

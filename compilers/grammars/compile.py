@@ -7,7 +7,6 @@ import.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -49,11 +48,10 @@ from cdec.compilers.grammars.special import with_stand_ins
 from cdec.compilers.grammars.states import UncountableError, lacks_some
 from cdec.compilers.grammars.trees import build_trees
 from cdec.compilers.report import Clock
+from cdec.compilers.written import writer
 from cdec.core.artifacts.opened import bind_arrays
 from cdec.core.artifacts.read import UNNAMED as NO_FILE
-from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
-from cdec.core.errors import DataError
-from cdec.core.files.whole import refuse_existing
+from cdec.core.artifacts.write import MADE_FROM_KEY
 from cdec.core.grammars.budgets import require_budgets
 from cdec.core.grammars.columns import MARKER, SET_TERMINALS_KEY, SETS_KEY, arrays_from
 from cdec.core.grammars.errors import EmptyLanguageError, GrammarUnsupportedError
@@ -139,33 +137,6 @@ def compile_grammar(
     return compile_with(source, vocabulary, path, options, force=force, progress=progress)
 
 
-def compile_with(
-    source: str | bytes,
-    vocabulary: Vocabulary,
-    path: str | Path,
-    options: GrammarOptions,
-    *,
-    force: bool = False,
-    progress: Progress = silent,
-) -> GrammarReport:
-    """Compile as ``compile_grammar`` does, with options as one object."""
-    path = Path(path)
-    refuse_existing(path, force=force)
-    started = time.perf_counter()
-    try:
-        arrays, metadata, report = build_grammar(source, vocabulary, options, path, progress)
-    except DataError as error:
-        if options.name != UNNAMED:
-            error.message = f"{options.name}: {error.message}"
-            error.args = (error.message,)
-        raise
-    with Clock(report, PHASES, progress).phase("write"):
-        write_artifact(path, "grammar", arrays, metadata, force=force)
-    report.bytes = path.stat().st_size
-    report.seconds["total"] = time.perf_counter() - started
-    return report
-
-
 def grammar_constraint(
     source: str | bytes,
     vocabulary: Vocabulary,
@@ -239,6 +210,9 @@ def build_grammar(
             if emptied is not None or options.lexer is not None or given_up == "dynamic":
                 raise emptied or error from None
             counts, emptied = True, error
+
+
+compile_with = writer("grammar", build_grammar, PHASES)
 
 
 class Named(NamedTuple):

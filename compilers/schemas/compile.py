@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -42,9 +41,9 @@ from cdec.compilers.schemas.sets.members import Named
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
 from cdec.compilers.schemas.source import read_json
 from cdec.compilers.schemas.typed.kinds import schema_text
-from cdec.core.artifacts.write import MADE_FROM_KEY, recorded_metadata, write_artifact
-from cdec.core.errors import DataError, LimitError
-from cdec.core.files.whole import refuse_existing
+from cdec.compilers.written import writer
+from cdec.core.artifacts.write import MADE_FROM_KEY, recorded_metadata
+from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
 from cdec.core.schemas.budgets import require_budgets
@@ -161,33 +160,6 @@ def compile_schema(
     return compile_with(text, vocabulary, path, options, force=force, progress=progress)
 
 
-def compile_with(
-    source: str | bytes,
-    vocabulary: Vocabulary,
-    path: str | Path,
-    options: SchemaOptions,
-    *,
-    force: bool = False,
-    progress: Progress = silent,
-) -> SchemaReport:
-    """Compile as ``compile_schema`` does, with options as one object."""
-    path = Path(path)
-    refuse_existing(path, force=force)
-    started = time.perf_counter()
-    try:
-        columns, metadata, report = build_schema(source, vocabulary, options, path, progress)
-    except DataError as error:
-        if options.name != UNNAMED:
-            error.message = f"{options.name}: {error.message}"
-            error.args = (error.message,)
-        raise
-    with Clock(report, PHASES, progress).phase("write"):
-        write_artifact(path, "schema", columns, metadata, force=force)
-    report.bytes = path.stat().st_size
-    report.seconds["total"] = time.perf_counter() - started
-    return report
-
-
 def build_schema(
     source: str | bytes,
     vocabulary: Vocabulary,
@@ -213,6 +185,9 @@ def build_schema(
             hint="raise `max_nesting`, or nest less",
             limit="max_nesting",
         ) from None
+
+
+compile_with = writer("schema", build_schema, PHASES)
 
 
 def _built(

@@ -611,7 +611,7 @@ def test_masses_are_unbiased_and_bracketed(how: str, kind: str) -> None:
             assert fields["probability_upper"] >= q * (1 - 1e-9)
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("how", HOWS)
 def test_records_of_a_batch_are_what_they_are_alone(how: str) -> None:
     kinds = [kind for each, kind in CELLS if each == how]
