@@ -22,6 +22,7 @@ from cdec.integrations.findings.laboratory import Laboratory
 from cdec.integrations.findings.rivals import (
     DRAWN_FROM_Q,
     ERRORS,
+    PROPOSALS,
     Arena,
     Result,
     Rival,
@@ -73,7 +74,7 @@ def patterns(laboratory: Laboratory) -> Found:
     """Compute distances from Q under patterns whose mass is soon known, by calls."""
     model = laboratory.target()
     arenas = islice(_known_patterns(laboratory, model), _PATTERNS)
-    return _found([_measured(pattern, arena, ("priority",)) for pattern, arena in arenas])
+    return _found([_measured(pattern, arena, PROPOSALS) for pattern, arena in arenas])
 
 
 def _known_patterns(laboratory: Laboratory, model: LanguageModel) -> Iterator[tuple[str, Arena]]:
@@ -101,7 +102,7 @@ def schema(laboratory: Laboratory) -> Found:
     model = laboratory.target()
     constraint = schema_constraint(_SCHEMA, model.vocabulary)
     arena = Arena(model, constraint, _ASKED, 1_600, _RUNS, 64)
-    return _found([_measured("JSON", arena, ("prefix", "priority", "restart"))])
+    return _found([_measured("JSON", arena, PROPOSALS)])
 
 
 def _measured(name: str, arena: Arena, proposals: Sequence[str]) -> Result:

@@ -383,8 +383,8 @@ FINDINGS: dict[str, Finding] = {
             "Under SyGuS grammars exact has paid for its tree after some hundred calls; its "
             "draws then are independent ones from Q, and all methods end nearer to Q than "
             "masked decoding.",
-            "Three of the paper's tasks under a small model, 3 runs of 1,200 calls; Q is P over"
-            " all texts that any method found.",
+            "Three of the paper's tasks under a small model, 3 runs of 1,200 calls; Q is P over "
+            "all texts that any method found. Of mcmc's proposals one, for time.",
             "rival_tasks:sygus",
             needs=("gad_sygus",),
             uses=_MODEL,
