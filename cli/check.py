@@ -86,6 +86,12 @@ class Options(CommonOptions):
         "Token ids that are not those of --tokenizer for their text are invalid.",
         shared.CONSTRAINT,
     )
+    templated: bool = option(
+        False,
+        "Token ids that cross the border of a fixed part, or spell it otherwise than --tokenizer "
+        "does, are invalid.",
+        shared.CONSTRAINT,
+    )
     explain: bool = option(
         False, "Grammars: step through one text, token by token.", shared.OUTPUT, common=True
     )
@@ -110,6 +116,11 @@ class Options(CommonOptions):
     def has_source(self) -> bool:
         """True where a source stands in an artifact's place, which is compiled here."""
         return bool(self.one_line.flags) or self.calling.tools is not None
+
+    @property
+    def is_respelled(self) -> bool:
+        """True where texts must have the tokens of a tokenizer, or their fixed parts must."""
+        return self.canonical or self.templated
 
 
 _SHOWN_TERMINALS = 4
@@ -136,17 +147,19 @@ def execute(options: Options, run: Run) -> int:
       echo '{"a": [1, 2}' | cdec check json.arrow --explain
     """
     if options.token_ids:
-        tokenizer = () if options.canonical or options.has_source else ("tokenizer",)
+        tokenizer = () if options.is_respelled or options.has_source else ("tokenizer",)
         unused = ("format", "field", "no_header", "whole", *tokenizer)
         refuse_unused(unused, run.typed, "with --token-ids")
     if options.whole:
         refuse_unused(("format", "field", "no_header"), run.typed, "with --whole")
     if options.explain:
         refuse_unused(
-            ("fail", "max_new_tokens", "canonical"), run.typed, "with --explain, which shows steps"
+            ("fail", "max_new_tokens", "canonical", "templated"),
+            run.typed,
+            "with --explain, which shows steps",
         )
-    elif not (options.has_source or options.canonical or options.quoting.span_of):
-        refuse_unused(("tokenizer",), run.typed, "without --explain or --canonical")
+    elif not (options.has_source or options.is_respelled or options.quoting.span_of):
+        refuse_unused(("tokenizer",), run.typed, "without --explain, --canonical or --templated")
     options.quoting.refuse_unused(run.typed, options.one_line.spans_of)
     options.calling.refuse_unused(run.typed)
     if options.calling.tools is None:
@@ -170,7 +183,9 @@ def execute(options: Options, run: Run) -> int:
 
 
 _TERMINALS_ONLY = ("explain", "lookahead")
-_NOT_OF_CALLS = ("explain", "lookahead", "max_new_tokens", "canonical", "sets", "span", "copy")
+_NOT_OF_CALLS = (
+    *("explain", "lookahead", "max_new_tokens", "canonical", "templated", "sets", "span", "copy"),
+)
 """Options of artifacts; calls of tools are compiled for this run."""
 _OF_A_TEXT = ("whole", "token_ids", "explain")
 """Options of texts that come without the other fields of a record."""
@@ -268,8 +283,10 @@ def _held(constraint: Constraint, options: Options) -> Constraint:
     """Return a constraint held to the tokens, and to the number of them, that texts may have."""
     from cdec.core.combine.canonical import canonical
     from cdec.core.combine.fitting import fit
+    from cdec.core.combine.templated import templated
 
     held: Constraint = canonical(constraint) if options.canonical else constraint
+    held = templated(held) if options.templated else held
     return held if options.max_new_tokens is None else fit(held, options.max_new_tokens)
 
 

@@ -379,7 +379,9 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
     check_warping(_warping(options))
     refuse_revision(options.loading.model, typed)
     refuse_unused(
-        ("lookahead", "heal", "fit", "canonical"), typed, "to cdec classify: labels are whole texts"
+        ("lookahead", "heal", "fit", "canonical", "templated"),
+        typed,
+        "to cdec classify: labels are whole texts",
     )
     if options.calibrate == "none":
         refuse_unused(("content_free",), typed, "without --calibrate contextual")

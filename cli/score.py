@@ -242,6 +242,7 @@ _CONSTRAINED_ONLY = (
         "lookahead",
         "fit",
         "canonical",
+        "templated",
         "heal",
         "prefill",
         "max_new_tokens",

@@ -19,6 +19,7 @@ from cdec.cli.options.one_line import OneLineOptions
 from cdec.cli.options.sampling import OutputOptions, SampleOptions
 from cdec.core.errors import ConfigError, UsageError
 from cdec.core.files.whole import whole_file
+from cdec.data.metrics.choice import CHEAPEST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ class Options(SampleOptions):
         common=True,
     )
     cheapest: int = option(
-        10,
+        CHEAPEST,
         "Of how many of the cheapest the best is chosen.",
         _CHOICE,
         metavar="N",

@@ -53,8 +53,8 @@ __all__ = [
 EXACT, CONSERVATIVE = "exact", "conservative"
 """Whether texts held to a number of tokens are all that have so many, or perhaps fewer."""
 
-CANONICAL = "canonical"
-"""Spelling of texts by the tokenizer's own tokens alone."""
+CANONICAL, TEMPLATED = "canonical", "templated"
+"""Spelling of texts by the tokenizer's own tokens alone; of their fixed parts apart."""
 
 _ITEMS_A_SESSION = 100
 """Texts whose verdicts share a session."""
@@ -89,7 +89,8 @@ class Facts:
         fit: Where texts were held to a number of tokens, whether those are all of at most so many
             (``exact``) or perhaps fewer (``conservative``); else None. Samples carry it.
         spelling: Where only the token sequences that the tokenizer itself writes are members,
-            CANONICAL; else None. Samples carry it.
+            CANONICAL; where only those whose fixed parts are spelled apart are, TEMPLATED; else
+            None. Samples carry it.
         budgets: Where parts of texts are held to numbers of tokens of their own, whether those are
             all that have so few (``exact``) or perhaps fewer (``conservative``); else None. Samples
             carry it.

@@ -100,7 +100,8 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "spelling",
         "string",
         "Where `canonical` was given: canonical, S being the token sequences that the tokenizer "
-        "itself writes; without it S holds every token sequence of its texts.",
+        "itself writes; where `templated` was, templated, S being those whose fixed parts are "
+        "spelled apart; without either S holds every token sequence of its texts.",
         (SAMPLE, SCORE, MASS),
     ),
     RecordField(

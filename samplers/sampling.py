@@ -81,6 +81,7 @@ def sample(
     max_new_tokens: int | None = None,
     fit: bool = False,
     canonical: bool = False,
+    templated: bool = False,
     free: FreeText | None = None,
     batch_size: int = BATCH_SIZE,
     records: Sequence[Mapping[str, object]] | None = None,
@@ -110,6 +111,7 @@ def sample(
         max_new_tokens: Most tokens of a text; None takes the constraint's longest member, or 256.
         fit: Let every text end within that number of tokens; needs a constraint, and no ``free``.
         canonical: Allow only the tokens that the tokenizer itself writes for a text; likewise.
+        templated: Spell the fixed parts of texts apart, as templates do; likewise.
         free: What the model writes freely before the constraint begins, or around it; None for
             nothing.
         batch_size: Prompts decoded together; changes no result.
@@ -140,6 +142,8 @@ def sample(
     constraints = _one_each(held, len(many))
     if canonical:
         constraints = _canonical(_required("canonical", constraints, method, free))
+    if templated:
+        constraints = _templated(_required("templated", constraints, method, free))
     if fit:
         constraints = _fitted(_required("fit", constraints, method, free), max_new_tokens)
     names = _ids(many, model.vocabulary) if ids is None else _checked_ids(ids, len(many))
@@ -259,6 +263,14 @@ def _canonical(constraints: Sequence[Constraint]) -> Sequence[Constraint]:
 
     texts = CanonicalTexts(constraints[0].vocabulary) if constraints else None
     narrow = {each: canonical(each, texts) for each in constraints}
+    return [narrow[each] for each in constraints]
+
+
+def _templated(constraints: Sequence[Constraint]) -> Sequence[Constraint]:
+    """Return the texts of constraints with their fixed parts spelled apart, of each one once."""
+    from cdec.core.combine.templated import templated
+
+    narrow = {each: templated(each) for each in constraints}
     return [narrow[each] for each in constraints]
 
 

@@ -15,6 +15,7 @@ from cdec.cli.frame.declaration import NumberOrWord, flag_of, parameters_of
 from cdec.cli.options.sampling import SampleOptions
 from cdec.core.errors import UsageError
 from cdec.core.options import Option
+from cdec.data.metrics.choice import choose
 
 if TYPE_CHECKING:
     from cdec.cli.experiments.grid import Cell
@@ -77,17 +78,17 @@ def candidates_of(
     ]
     if not rows:
         raise UsageError(f"no cell has both {cost} and {metric}", hint="see `cdec eval --help`")
-    rows.sort(key=lambda row: (row[1].interval.value, -sign * row[2].interval.value))
-    best, listed = -math.inf, []
-    for place, (name, price, quality) in enumerate(rows):
-        value = sign * quality.interval.value
-        listed.append(Candidate(name, price, quality, place < cheapest, value > best))
-        best = max(best, value)
-    chosen = max(
-        (each for each in listed if each.is_cheap),
-        key=lambda each: sign * each.quality.interval.value,
+    choice = choose(
+        rows,
+        lambda row: row[1].interval.value,
+        lambda row: sign * row[2].interval.value,
+        cheapest,
     )
-    return listed, chosen
+    listed = [
+        Candidate(*row, place < cheapest, row in choice.frontier)
+        for place, row in enumerate(choice.ranked)
+    ]
+    return listed, listed[choice.ranked.index(choice.chosen)]
 
 
 def typed_recipe(

@@ -77,6 +77,13 @@ class ConstraintOptions:
         CONSTRAINT,
         decides=True,
     )
+    templated: bool = option(
+        False,
+        "Only token sequences whose fixed parts, where the constraint leaves one byte open, are "
+        "spelled by themselves, as templates do.",
+        CONSTRAINT,
+        decides=True,
+    )
     prefill: str | None = option(
         None,
         "Begun answer that texts continue, within the constraint; the last message of a "

@@ -208,6 +208,7 @@ def read_held(
         heal=options.heal,
         fit=options.fit,
         canonical=options.canonical,
+        templated=options.templated,
         prefill=require_utf8(options.prefill, "--prefill") if options.prefill else None,
     )
 

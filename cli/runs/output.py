@@ -225,7 +225,12 @@ def names_of(held: ConstraintSpecification, record: PromptRecord) -> dict[str, s
         names["--lookahead"] = str(held.lookahead)
     prefill = held.prefill_of(record)
     names |= {} if prefill is None else {"--prefill": hash_of(prefill)}
-    asked = {"--heal": held.heal, "--fit": held.fit, "--canonical": held.canonical}
+    asked = {
+        "--heal": held.heal,
+        "--fit": held.fit,
+        "--canonical": held.canonical,
+        "--templated": held.templated,
+    }
     return names | {flag: "yes" for flag, is_asked in asked.items() if is_asked}
 
 

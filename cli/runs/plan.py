@@ -335,6 +335,7 @@ def refuse_beside_free_text(options: Options) -> None:
         "--heal": options.held.heal,
         "--fit": options.held.fit,
         "--canonical": options.held.canonical,
+        "--templated": options.held.templated,
         "--tree": options.methods.given.get("tree") is not None,
     }
     for flag, is_given in beside.items():

@@ -230,8 +230,28 @@ def _filtered(
 
 
 def _spelled(rows: SetRows) -> tuple[SetArrays, NDArray[np.int64], NDArray[np.int64]]:
-    """Return the trie of the texts of all rows, those that are left out included, and its rows."""
+    """Return the trie of the texts of all rows, those that are left out included, and its rows.
+
+    Raises:
+        EncodingError: A member is no UTF-8.
+    """
     data, offsets = _texts(rows)
+    _require_texts(data, offsets)
+    return byte_trie(data, offsets)
+
+
+def byte_trie(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64]
+) -> tuple[SetArrays, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the trie of texts, their tokens being bytes, and which texts its rows are.
+
+    Args:
+        data: uint8, all texts one after another. offsets: int64[S + 1] where each lies.
+
+    Returns:
+        The trie of R distinct texts; int64[S] texts by their bytes, equal ones together; and
+        int64[R + 1] where those of each row stand. Cost: a sort.
+    """
     filled = sorted_texts(data, offsets[:-1], np.diff(offsets).astype(np.int32))
     empty = np.flatnonzero(np.diff(offsets) == 0)
     order: NDArray[np.int64] = np.concatenate((empty, filled)).astype(np.int64)
@@ -239,7 +259,6 @@ def _spelled(rows: SetRows) -> tuple[SetArrays, NDArray[np.int64], NDArray[np.in
     library.gather_offsets(offsets, order, picked)
     tokens = np.empty(int(picked[-1]), np.int32)
     library.gather_i32(data.astype(np.int32), offsets, order, tokens)
-    _require_texts(tokens, picked)
     first = np.empty(len(order), np.bool_)
     every = np.arange(len(order), dtype=np.int64)
     library.mark_distinct(tokens, picked, every, first)
@@ -270,12 +289,11 @@ def _texts(rows: SetRows) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return np.frombuffer(b"".join(texts), np.uint8), offsets_of([len(text) for text in texts])
 
 
-def _require_texts(tokens: NDArray[np.int32], offsets: NDArray[np.int64]) -> None:
+def _require_texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
     """Refuse members that are no UTF-8.
 
     subtle: where all together are, and none begins within a character, each is.
     """
-    data = tokens.astype(np.uint8)
     begins = offsets[:-1][np.diff(offsets) > 0]
     try:
         data.tobytes().decode("utf-8")

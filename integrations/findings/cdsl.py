@@ -9,14 +9,13 @@ concepts that they have: all together soft, of whole texts hard satisfaction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
+from cdec.data.metrics.choice import Choice, choose
 from cdec.integrations.findings.commongen import (
     GRID,
     LENGTH,
     cdsl,
-    cheapest_then_best,
     combinations,
     concept_models,
     drafts,
@@ -25,7 +24,7 @@ from cdec.integrations.findings.commongen import (
     test_task,
     validation_task,
 )
-from cdec.integrations.findings.decoding import Prompts, decode
+from cdec.integrations.findings.decoding import Prompts
 from cdec.integrations.findings.finding import Check, Found, Line, Plot, Table, largest
 from cdec.integrations.findings.laboratory import Laboratory
 from cdec.integrations.findings.method_rows import (
@@ -35,33 +34,36 @@ from cdec.integrations.findings.method_rows import (
     measure,
     plain_methods,
 )
+from cdec.integrations.findings.sweeps import (
+    C,
+    Key,
+    Row,
+    Sweep,
+    by_label,
+    of_speculation,
+    speculated,
+    speculation_table,
+)
 from cdec.integrations.findings.tasks import concepts_prompt
-from cdec.samplers.registry import SAMPLERS
 from cdec.samplers.rewards import build_reward
 
 SETS = {"table": 150, "speculation": 80, "validation": 32, "sweep": 40}
 """Concept sets of each finding, unless all data are taken."""
-C = "0.34"
-"""The cost of a draft call in target calls at which one is chosen and drawn."""
 _OWN = {"1": 1.0}
 _RATIOS = ("0.15", "0.34", "1")
-_TESTS = ("hard", "speculative", "ratio")
 _THRESHOLDS = {"accept_threshold": 0.3, "reward_threshold": 0.3, "target_tries": 0}
 """What figures 2, 7 and 8 fix while one of these is varied."""
-_SWEPT: dict[str, tuple[float, ...]] = {
-    "reward_threshold": GRID["reward_threshold"],
-    "accept_threshold": GRID["accept_threshold"],
-    "target_tries": GRID["target_tries"],
-}
-_DEPTHS = (1, 2, 3, 5, 8)
+_SWEEP = Sweep(
+    _THRESHOLDS,
+    {name: GRID[name] for name in ("reward_threshold", "accept_threshold", "target_tries")}
+    | {"depth": (1, 2, 3, 5, 8)},
+    depth=3,
+    score="soft",
+    axis="share of concepts",
+)
+_DRAFTED = 3
+"""Tokens that plain speculation drafts."""
 _EXAMPLES = (["dog", "ball", "park", "run"], ["woman", "sit", "bench", "read"])
-Row = Mapping[str, Any]
-
-
-def by_label(rows: Sequence[Row]) -> dict[str, Row]:
-    """Return rows by what their method is called."""
-    return {row["method"]: row for row in rows}
-
 
 # --- Tables 1, 4, 5 and 6, Figure 1.
 
@@ -184,7 +186,8 @@ def tuning(laboratory: Laboratory) -> Found:
     laboratory = concept_models(laboratory)
     task = validation_task(laboratory, SETS["validation"])
     tried = _tried(laboratory, task)
-    chosen = cheapest_then_best(tried, lambda row: float(row["cost"][C]), lambda row: row["soft"])
+    choice = choose(tried, lambda row: row["cost"][C], lambda row: float(row["soft"]))
+    chosen = choice.chosen
     depth = chosen["options"]["depth"]
     costs = {d: min(row["cost"][C] for row in tried if row["options"]["depth"] == d)
              for d in GRID["depth"]}  # fmt: skip
@@ -201,7 +204,7 @@ def tuning(laboratory: Laboratory) -> Found:
         Check("cheapest setting of the other lookahead over the cheapest of this one, cost",
               min(costs[d] for d in costs if d != depth) / costs[depth], at_least=1.0),
     ]  # fmt: skip
-    return Found(checks, [_frontier(tried, chosen, task), _chosen(rows)], [_picture(tried, chosen)])
+    return Found(checks, [_frontier(choice, task), _chosen(rows)], [_picture(choice)])
 
 
 def _tried(laboratory: Laboratory, task: Task) -> Sequence[Row]:
@@ -212,17 +215,9 @@ def _tried(laboratory: Laboratory, task: Task) -> Sequence[Row]:
     return measure(laboratory, methods, task, {})[1:]
 
 
-def _on_frontier(tried: Sequence[Row]) -> list[Row]:
-    best, found = -1.0, []
-    for row in sorted(tried, key=lambda row: (row["cost"][C], -row["soft"])):
-        if row["soft"] > best:
-            best = row["soft"]
-            found.append(row)
-    return found
-
-
-def _frontier(tried: Sequence[Row], chosen: Row, task: Task) -> Table:
-    shown = {row["method"]: row for row in (*_on_frontier(tried), chosen)}
+def _frontier(choice: Choice[Row], task: Task) -> Table:
+    tried, chosen = choice.ranked, choice.chosen
+    shown = {row["method"]: row for row in (*choice.frontier, chosen)}
     cells = [
         (name, row["cost"][C], row["soft"], row["hard"], "yes" if row is chosen else "")
         for name, row in shown.items()
@@ -236,11 +231,10 @@ def _chosen(rows: Mapping[str, Row]) -> Table:
     return Table("The chosen setting on dev sets", ("method", f"× at c={C}", "soft", "hard"), cells)
 
 
-def _picture(tried: Sequence[Row], chosen: Row) -> Plot:
-    best = _on_frontier(tried)
+def _picture(choice: Choice[Row]) -> Plot:
     lines = [
         Line(label, [row["cost"][C] for row in rows], [row["soft"] for row in rows])
-        for label, rows in (("none beats", best), ("chosen", [chosen]))
+        for label, rows in (("none beats", choice.frontier), ("chosen", [choice.chosen]))
     ]
     return Plot("frontier", "What concepts cost on the training part.",
                 f"cost a token at c={C}, target calls", "share of concepts", lines)  # fmt: skip
@@ -253,41 +247,11 @@ def thresholds(laboratory: Laboratory) -> Found:
     """Compute Figures 2, 7 and 8: one threshold varied, by draft and by the target's test."""
     laboratory = concept_models(laboratory)
     task = validation_task(laboratory, SETS["sweep"])
-    rows = _swept(laboratory, task)
-    columns = ("draft", "test", "varied", "value", f"× at c={C}", "target calls", "draft calls",
-               "soft", "hard")  # fmt: skip
-    cells = [
-        (*key, row["speedup"][C], *row["path"].values(), row["soft"], row["hard"])
-        for key, row in rows.items()
-    ]
-    title = (f"{len(task.prompts)} training sets; what is not varied: d = 3, "
-             f"{shown_options(_THRESHOLDS)}")  # fmt: skip
-    plots = [
-        _curve(rows, name, what) for name in (*_SWEPT, "depth") for what in ("speedup", "soft")
-    ]
-    return Found(_of_thresholds(rows), [Table(title, columns, cells)], plots)
-
-
-Key = tuple[str, str, str, float]
-
-
-def _swept(laboratory: Laboratory, task: Task) -> dict[Key, Row]:
-    """Run each setting once, though every sweep passes through what the others fix."""
     drafting = drafts(laboratory)
     del drafting["target"]
-    keys: dict[Key, dict[str, Any]] = {}
-    for draft in drafting:
-        for test in _TESTS if draft == "draft" else _TESTS[:1]:
-            for name, values in {**_SWEPT, "depth": _DEPTHS}.items():
-                for value in values:
-                    options = {**_THRESHOLDS, "depth": 3, name: value, "verify": test}
-                    keys[draft, test, name, value] = options
-    labels = {key: f"{key[0]}, {shown_options(options)}" for key, options in keys.items()}
-    methods = {
-        labels[key]: cdsl(labels[key], drafting[key[0]], **options) for key, options in keys.items()
-    }
-    found = by_label(measure(laboratory, [Method("cdlh", "cdlh"), *methods.values()], task, {}))
-    return {key: found[label] for key, label in labels.items()}
+    rows = _SWEEP.rows(laboratory, task, drafting)
+    table = _SWEEP.table(rows, f"{len(task.prompts)} training sets", ("soft", "hard"))
+    return Found(_of_thresholds(rows), [table], _SWEEP.plots(rows))
 
 
 def _of_thresholds(rows: Mapping[Key, Row]) -> list[Check]:
@@ -329,19 +293,6 @@ def _of_thresholds(rows: Mapping[Key, Row]) -> list[Check]:
     ]  # fmt: skip
 
 
-def _curve(rows: Mapping[Key, Row], name: str, what: str) -> Plot:
-    lines: dict[str, tuple[list[float], list[float]]] = {}
-    for (draft, test, varied, value), row in rows.items():
-        if varied == name:
-            x, y = lines.setdefault(f"{draft}, {test}", ([], []))
-            x.append(value)
-            y.append(row["speedup"][C] if what == "speedup" else row["soft"])
-    axis = {"speedup": f"times cheaper than cdlh, c={C}", "soft": "share of concepts"}[what]
-    caption = f"{axis[0].upper()}{axis[1:]}, by {name}."
-    return Plot(f"{name}-{what}".replace("_", "-"), caption, name, axis,
-                [Line(label, *points) for label, points in lines.items()])  # fmt: skip
-
-
 # --- Table 7.
 
 
@@ -349,66 +300,14 @@ def speculation(laboratory: Laboratory) -> Found:
     """Compute Table 7: plain speculation, which looks ahead for no reward, by test and draft."""
     laboratory = concept_models(laboratory)
     task, drafting = test_task(laboratory, SETS["speculation"]), drafts(laboratory, half=True)
-    methods = [Method("greedy", "greedy"), Method("masked", "masked"), Method("cdlh", "cdlh")]
-    methods += [
-        Method(f"{test}, {name}", "speculative", {"gamma": 3, **how}, draft=draft)
-        for name, draft in drafting.items()
-        for test, how in _SPECULATED.items()
-    ]
-    rows = by_label(measure(laboratory, methods, task, {}))
-    of_drafts = _drafts_alone(laboratory, task, drafting)
-    columns = ("test, draft", "accepted / tested", "accepted a verification", "draft calls",
-               "target calls", "soft", "hard", "draft alone, soft", "the same, hard")  # fmt: skip
-    cells = [
-        (row["method"], row["acceptance_rate"], row["accepted_length"],
-         row["path"]["draft_calls"], row["path"]["target_calls"], row["soft"], row["hard"],
-         *of_drafts.get(row["method"].partition(", ")[2], (None, None)))
-        for label, row in rows.items() if label != "cdlh"
-    ]  # fmt: skip
-    title = f"{len(task.prompts)} concept sets, 3 tokens drafted; calls a token"
-    return Found(_of_speculation(rows, drafting), [Table(title, columns, cells)])
-
-
-_SPECULATED: dict[str, dict[str, object]] = {
-    "hard": {"greedy": True},
-    "ratio": {"ratio": True},
-    "lossless": {},
-}
-"""Tests of plain speculation: Table 7a, Table 7b, and the one that leaves the law as it is."""
-
-
-def _drafts_alone(
-    laboratory: Laboratory, task: Task, drafting: Mapping[str, Any]
-) -> dict[str, tuple[float, float]]:
-    found, greedy = {}, SAMPLERS["greedy"]()
-    for name, draft in drafting.items():
-        run = decode(laboratory, greedy, task.prompts, model=draft, length=LENGTH)
-        judged = task.judge([sample.text or "" for sample in run.samples])
-        found[name] = judged["soft"], judged["hard"]
-    return found
+    rows = speculated(laboratory, task, drafting, _DRAFTED)
+    table = speculation_table(laboratory, task, rows, drafting, ("soft", "hard"))
+    return Found(_of_speculation(rows, drafting), [table])
 
 
 def _of_speculation(rows: Mapping[str, Row], drafting: Mapping[str, Any]) -> list[Check]:
-    hard = [rows[f"hard, {name}"] for name in drafting]
-    every = [row for label, row in rows.items() if label.partition(", ")[0] in _SPECULATED]
-    ranked = sorted(hard, key=lambda row: row["acceptance_rate"])
-    falls = [
-        after["path"]["target_calls"] / before["path"]["target_calls"]
-        for before, after in pairwise(ranked)
-    ]
-    greedy = rows["greedy"]["texts"]
     return [
-        Check("hard test: largest share of texts other than greedy ones",
-              largest([_others(row["texts"], greedy) for row in hard]), at_most=0.01),
-        Check("largest target calls a token", largest([row["path"]["target_calls"]
-              for row in every]), at_most=1.0),
-        Check("largest draft calls over target calls", largest([row["path"]["draft_calls"]
-              / row["path"]["target_calls"] for row in every]), at_most=3.0),
-        Check("hard test: largest target calls a token over those of the draft that is accepted "
-              "next less often", largest(falls), at_most=1.0),
-        Check("the target as its own draft: share accepted by any test, smallest",
-              min(rows[f"{test}, target"]["acceptance_rate"] for test in _SPECULATED),
-              at_least=1.0),
+        *of_speculation(rows, drafting, _DRAFTED),
         Check("ratio test, the target as its own draft: concepts from those of the target's own "
               "draws, standard errors",
               abs(errors_above(rows["ratio, target"]["each"], rows["masked"]["each"])),
@@ -417,7 +316,3 @@ def _of_speculation(rows: Mapping[str, Row], drafting: Mapping[str, Any]) -> lis
               largest([abs(errors_above(rows[f"lossless, {name}"]["each"], rows["masked"]["each"]))
                        for name in drafting]), at_most=4.0),
     ]  # fmt: skip
-
-
-def _others(texts: Sequence[str], those: Sequence[str]) -> float:
-    return sum(a != b for a, b in zip(texts, those, strict=True)) / len(texts)

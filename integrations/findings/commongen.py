@@ -7,7 +7,7 @@ appendix C.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,8 +29,6 @@ GRID: dict[str, tuple[Any, ...]] = {
     "target_tries": (0, 1, 2),
 }
 """Table 2: what the paper tries on CommonGen."""
-CHEAPEST = 10
-"""Of how many of the cheapest settings the paper takes the best."""
 Row = Mapping[str, Any]
 
 
@@ -107,16 +105,6 @@ def drafts(laboratory: Laboratory, *, half: bool = False) -> dict[str, LanguageM
 def combinations(grid: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
     """Return every combination of the values of options."""
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-
-
-def cheapest_then_best(
-    rows: Sequence[Row],
-    cost: Callable[[Row], float],
-    merit: Callable[[Row], Any],
-    cheapest: int = CHEAPEST,
-) -> Row:
-    """Return the best of the cheapest rows: appendix C's rule, and that of ``cdec tune``."""
-    return max(sorted(rows, key=cost)[:cheapest], key=merit)
 
 
 def cdsl(label: str, draft: LanguageModel | None = None, **options: Any) -> Method:

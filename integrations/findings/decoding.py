@@ -42,11 +42,17 @@ class Prompts:
         return Prompts(*([part[i] for i in rows] if part else [] for part in parts))
 
     def requests(self, seeds: Sequence[int], length: int | None, constraint: Any) -> list[Request]:
-        """Return a request a prompt, seeded by ``seeds`` and its number."""
+        """Return a request a prompt, seeded by ``seeds`` and its number.
+
+        Args:
+            seeds: One a draw. length: Most new tokens.
+            constraint: Of all; a list has one a prompt.
+        """
+        own = constraint if isinstance(constraint, list) else [constraint] * len(self)
         return [
             Request(
                 prompt=text,
-                constraint=constraint,
+                constraint=own[number],
                 seeds=[seed * 1_000_003 + number for seed in seeds],
                 max_new_tokens=length,
                 input=self.inputs[number] if self.inputs else None,
@@ -155,7 +161,7 @@ def decode(
         model: The laboratory's target if None.
         seeds: One a draw of each prompt.
         length: Most new tokens; None as in ``Request``.
-        constraint: None for none.
+        constraint: None for none; a list has one a prompt.
 
     Raises:
         CdecError: A record failed.

@@ -6,7 +6,7 @@ Paper: arXiv 2403.06988. Texts are greedy, so that methods differ by their masks
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from cdec.compilers import compile_grammar
+from cdec.compilers import compile_grammar, regex_constraint
 from cdec.core import CdecError, open_artifact
+from cdec.core.combine.templated import templated
+from cdec.core.constraint import Constraint
 from cdec.data.assets import grammar_names, grammar_path
 from cdec.integrations.findings.decoding import Prompts, Run, decode, pair, shipped
 from cdec.integrations.findings.finding import Check, Found, Line, Plot, Table, largest
@@ -51,14 +53,18 @@ def compiled(source: str, laboratory: Laboratory) -> Iterator[Any]:
 
 
 def invasiveness(laboratory: Laboratory) -> Found:
-    """Compute Tables 2 and 4: accuracy by the terminals that a token may reach beyond its first."""
+    """Compute Tables 2 and 4: accuracy by what a token may reach beyond its terminal."""
     prompts = shipped("json").subset(60)
     runs = {"unconstrained": _greedy(laboratory, prompts, None)}
     with compiled(grammar_path("json").read_text(encoding="utf-8"), laboratory) as grammar:
         for k in _LOOKAHEADS:
             name = "unlimited" if k is None else f"k = {k}"
             runs[name] = _greedy(laboratory, prompts, grammar.with_lookahead(k))
+    whole = _records(laboratory, prompts)
+    runs["a record of its keys"] = _greedy(laboratory, prompts, whole)
+    runs["the same as a template"] = _greedy(laboratory, prompts, _apart(whole))
     rows = {name: _quality(run, prompts) for name, run in runs.items()}
+    record, template = rows["a record of its keys"], rows["the same as a template"]
     checks = [
         Check("accuracy with unlimited lookahead less that of unconstrained decoding",
               rows["unlimited"][0] - rows["unconstrained"][0], at_least=0.0),
@@ -68,12 +74,47 @@ def invasiveness(laboratory: Laboratory) -> Found:
               at_least=rows["unconstrained"][1]),
         Check("log P of the texts with unlimited lookahead less that of k = 0, nats a text",
               rows["unlimited"][2] - rows["k = 0"][2], at_least=0.0),
+        Check("accuracy with a record of its keys less that of the same as a template",
+              record[0] - template[0], at_least=0.0),
+        Check("log P of the texts of a record of its keys less that as a template, nats a text",
+              record[2] - template[2], at_least=1e-9),
         Check("share of well-formed unconstrained texts that unlimited lookahead gives, too",
               _unchanged(runs["unconstrained"], runs["unlimited"]), at_least=1.0),
     ]  # fmt: skip
     columns = ("mask", "accuracy", "well-formed", "log P, nats a text", "tokens a text")
     cells = [(name, *row) for name, row in rows.items()]
     return Found(checks, [Table(f"{len(prompts)} records as JSON, greedy", columns, cells)])
+
+
+def _records(laboratory: Laboratory, prompts: Prompts) -> list[Constraint]:
+    """Return for each prompt the records of its answer's keys, spaced as the answers are."""
+    vocabulary = laboratory.target().vocabulary
+    made: dict[str, Constraint] = {}
+    for answer in prompts.answers:
+        pattern = _pattern(json.loads(answer))
+        if pattern not in made:
+            made[pattern] = regex_constraint(pattern, vocabulary)
+    return [made[_pattern(json.loads(answer))] for answer in prompts.answers]
+
+
+def _pattern(record: Mapping[str, object]) -> str:
+    fields = (f'"{key}": {_OF_TYPE[type(value)]}' for key, value in record.items())
+    return r"\{" + ", ".join(fields) + r"\}"
+
+
+_OF_TYPE: dict[type, str] = {
+    str: r'"[^"\\\x00-\x1f]*"',
+    int: "-?(0|[1-9][0-9]*)",
+    float: r"-?(0|[1-9][0-9]*)\.[0-9]+",
+    bool: "(true|false)",
+}
+"""Patterns of the values of a record."""
+
+
+def _apart(constraints: Sequence[Constraint]) -> list[Constraint]:
+    """Return constraints with their fixed parts spelled apart, each one once."""
+    narrow = {each: templated(each) for each in constraints}
+    return [narrow[each] for each in constraints]
 
 
 def _greedy(laboratory: Laboratory, prompts: Prompts, constraint: Any) -> Run:
@@ -115,10 +156,10 @@ def templates(laboratory: Laboratory) -> Found:
     """Compute Figure 2: fixed parts tokenized apart from what stands between them."""
     model, prompts = pair(laboratory)[0], shipped("json").subset(60)
     whole, apart = [], []
-    for answer in prompts.answers:
-        pieces = _pieces(answer)
+    narrow = _apart(_records(laboratory, prompts))
+    for answer, template in zip(prompts.answers, narrow, strict=True):
         whole.append([int(t) for t in model.vocabulary.encode([answer])[0]])
-        apart.append([int(t) for ids in model.vocabulary.encode(pieces) for t in ids])
+        apart.append(template.token_ids_of(answer.encode()) or [])
     logs = {
         name: _log_p(laboratory, prompts, rows) for name, rows in (("own", whole), ("apart", apart))
     }
@@ -139,20 +180,6 @@ def templates(laboratory: Laboratory) -> Found:
     ]
     columns = ("tokens", "how many", "log P, nats a text", "perplexity a byte")
     return Found(checks, [Table("The right answers, in two spellings", columns, rows)])
-
-
-def _pieces(answer: str) -> list[str]:
-    """Return a JSON object of one level in pieces: fixed parts and values, in turn."""
-    pieces, fixed = [], "{"
-    for number, (key, value) in enumerate(json.loads(answer).items()):
-        text = json.dumps(value, ensure_ascii=False)
-        quote = '"' if text.startswith('"') else ""
-        fixed += f'{", " if number else ""}"{key}": {quote}'
-        inner = text[1:-1] if quote else text
-        pieces += [fixed, inner]
-        fixed = quote
-    whole = [*pieces, fixed + "}"]
-    return [piece for piece in whole if piece]
 
 
 def _log_p(

@@ -82,18 +82,24 @@ def plain_methods(beams: int) -> list[Method]:
 
 
 def measure(
-    laboratory: Laboratory, methods: list[Method], task: Task, ratios: Mapping[str, float]
+    laboratory: Laboratory,
+    methods: list[Method],
+    task: Task,
+    ratios: Mapping[str, float],
+    *,
+    base: str = "cdlh",
 ) -> list[dict[str, Any]]:
-    """Run methods, one of them labelled ``cdlh``, and return a row each.
+    """Run methods and return a row each.
 
     Args:
         laboratory: The models.
         methods: Rows. task: What they are measured on.
         ratios: Measured c by the name they get; the papers' join them.
+        base: Label of the one over which speedups are.
 
     Returns:
         Rows with ``computed`` and ``path`` calls a token; ``cost``, ``speedup`` and
-        ``computed_speedup`` by ratio, the speedups over ``cdlh``; and what the judge says.
+        ``computed_speedup`` by ratio, the speedups over ``base``; and what the judge says.
     """
     every = {**ratios, **{f"{ratio:g}": ratio for ratio in PAPER_RATIOS}}
     rows: list[dict[str, Any]] = []
@@ -115,10 +121,10 @@ def measure(
                 **task.judge([sample.text or "" for sample in run.samples]),
             }
         )
-    base = next(row for row in rows if row["method"] == "cdlh")
+    slow = next(row for row in rows if row["method"] == base)
     for row in rows:
         for name, costs in (("speedup", "cost"), ("computed_speedup", "computed_cost")):
-            row[name] = {c: base[costs][c] / row[costs][c] for c in every}
+            row[name] = {c: slow[costs][c] / row[costs][c] for c in every}
     return rows
 
 

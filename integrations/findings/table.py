@@ -180,9 +180,12 @@ FINDINGS: dict[str, Finding] = {
             "Tables 2 and 4",
             "A mask that lets tokens run across terminals changes no text that was well-formed "
             "anyway; one that ends each token with its terminal (k = 0) makes other texts, and "
-            "accuracy falls.",
+            "accuracy falls; a template, whose fixed parts are spelled apart, makes less probable "
+            "ones.",
             "60 requests for records as JSON, zero-shot, under a small model that was trained on "
-            "such, in the place of GSM8K and CoNLL; from k = 1 on nothing is lost here.",
+            "such, in the place of GSM8K and CoNLL; from k = 1 on nothing is lost here. The "
+            "template masks tokens that close a value and begin what is fixed, which guidance "
+            "lets the model write and cuts off: values are hardly ever closed here.",
             "domino:invasiveness",
             uses=_MODEL,
         ),
@@ -331,7 +334,7 @@ FINDINGS: dict[str, Finding] = {
         Finding(
             "cdsl-harmless",
             _CDSL,
-            "Tables 1, 6 and 8 (harmless text), Figures 9 to 11",
+            "Tables 1, 6 and 8 (harmless text)",
             "Lookahead for a reward that sees the conversation gives replies that another "
             "judge likes better; speculative lookahead costs less.",
             "Parts of HH-RLHF under small models. A judge must prefer the chosen of held-out pairs "
@@ -351,6 +354,32 @@ FINDINGS: dict[str, Finding] = {
             "conversation's own or one that the target draws, which one can. Reward and judge are "
             "what a script of the repository trains in minutes, each on half of the pairs.",
             "judged:own",
+            needs=("hh_rlhf",),
+            uses=(*_SOME, *_GIVEN),
+            given=_GIVEN,
+        ),
+        Finding(
+            "cdsl-replies-speculation",
+            _CDSL,
+            "Table 8, another judge",
+            "Speculation without a reward saves target calls, the more the draft is accepted; with "
+            "the hard test replies are the greedy ones, and the judge likes them alike.",
+            "Replies as of cdsl-replies, not harmless text; d = 5. The lossless test, which the "
+            "paper does not have, is a third one.",
+            "judged:speculation",
+            needs=("hh_rlhf",),
+            uses=(*_SOME, *_GIVEN),
+            given=_GIVEN,
+        ),
+        Finding(
+            "cdsl-replies-thresholds",
+            _CDSL,
+            "Figures 9 to 11, another judge",
+            "A higher reward threshold costs more, and the judge likes replies better; more tries "
+            "of the target cost more and help little.",
+            "Replies as of cdsl-replies, not harmless text: 16 conversations, two drafts of one "
+            "target in the place of three families. Thresholds are those of Table 2.",
+            "judged:thresholds",
             needs=("hh_rlhf",),
             uses=(*_SOME, *_GIVEN),
             given=_GIVEN,

@@ -182,6 +182,8 @@ class ConstraintResolver:
             prompt, constraint = self._resolved(record, takes_free=takes_free)
             if self._held.canonical:
                 constraint = self._canonical(constraint)
+            if self._held.templated:
+                constraint = self._templated(constraint)
             return prompt, self._fitted(constraint, most) if self._held.fit else constraint
 
     def _canonical(self, constraint: Constraint | None) -> Constraint:
@@ -199,6 +201,17 @@ class ConstraintResolver:
             self._texts = CanonicalTexts(self._model.vocabulary)
         texts = self._texts
         return self._adapted.get((inner, "canonical"), lambda: canonical(inner, texts))
+
+    def _templated(self, constraint: Constraint | None) -> Constraint:
+        """Return a constraint's texts with their fixed parts spelled apart.
+
+        Raises:
+            UsageError: There is no constraint, or which bytes are fixed is not known.
+        """
+        from cdec.core.combine.templated import templated
+
+        inner = _some(constraint, "templated")
+        return self._adapted.get((inner, "templated"), lambda: templated(inner))
 
     def _fitted(self, constraint: Constraint | None, max_new_tokens: int | None) -> Constraint:
         """Return a constraint's texts that end within a number of tokens.
@@ -327,6 +340,7 @@ class ConstraintResolver:
             "heal": self._held.heal,
             "fit": self._held.fit,
             "canonical": self._held.canonical,
+            "templated": self._held.templated,
         }
         beside = next((name for name, is_asked in asked.items() if is_asked), None)
         if beside is not None:
@@ -656,7 +670,7 @@ def _require_sense(held: ConstraintSpecification, model: LanguageModel, masks: b
             f"`sets` and `quotes` both say what {twice[0]!r} is",
             hint="give one of them",
         )
-    asked = {"fit": held.fit, "canonical": held.canonical}
+    asked = {"fit": held.fit, "canonical": held.canonical, "templated": held.templated}
     for parameter in (name for name, is_asked in asked.items() if is_asked and not masks):
         raise UsageError(
             f"`{parameter}` means nothing to a method without masks, which holds texts to nothing",

@@ -75,6 +75,7 @@ class ConstraintSpecification:
         prefill: What texts of records that bring none begin with; None for nothing.
         fit: Whether every text is to end within the record's number of new tokens.
         canonical: Whether texts are held to the tokens that the tokenizer itself writes for them.
+        templated: Whether fixed parts of texts are spelled apart, as templates do.
         free: What the model writes freely for records that do not say; None for nothing.
         marker_limits: Of the markers of records; None takes those of ``free``, or the defaults.
         thinking: Most tokens of what a model thinks before, ``on`` or ``off``; None leaves it to
@@ -99,6 +100,7 @@ class ConstraintSpecification:
     prefill: str | None = None
     fit: bool = False
     canonical: bool = False
+    templated: bool = False
     free: FreeText | None = None
     marker_limits: MarkerLimits | None = None
     thinking: Amount | None = None

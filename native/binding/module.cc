@@ -166,6 +166,9 @@ FIELDS(spelling, cdec_spelling, &cdec_spelling::words, &cdec_spelling::width,
        &cdec_spelling::is_tangled, &cdec_spelling::tangled, &cdec_spelling::symbol_starts,
        &cdec_spelling::symbols, &cdec_spelling::place, &cdec_spelling::token,
        &cdec_spelling::stop, &cdec_spelling::rank)
+FIELDS(pieces_settings, cdec_pieces_settings, &cdec_pieces_settings::end_ids,
+       &cdec_pieces_settings::byte_offsets, &cdec_pieces_settings::flat_bytes,
+       &cdec_pieces_settings::words, &cdec_pieces_settings::most_masks)
 FIELDS(product_settings, cdec_product_settings, &cdec_product_settings::looks_ahead,
        &cdec_product_settings::most_states, &cdec_product_settings::most_masks,
        &cdec_product_settings::most_steps)
@@ -189,6 +192,7 @@ OBJECT(grammar_engine)
 OBJECT(grammar_session)
 OBJECT(spelled)
 OBJECT(product)
+OBJECT(pieces)
 #undef OBJECT
 
 }  // namespace binding
@@ -425,6 +429,20 @@ static PyMethodDef table[] = {
     ROW(product_advance, "product states:n tokens:n out:n needed:k"),
     ROW(product_know, "product states:n stuck:n most_ways"),
     ROW(product_statistics, "product out:k"),
+    // fixed parts
+    STRUCT(pieces_settings),
+    MAKE(pieces_make, "tokens settings"),
+    ROW(pieces_number, "pieces inner"),
+    ROW(pieces_read, "pieces states:n inner:n"),
+    ROW(pieces_tell_rows, "pieces states:n after:n,w may_end:n"),
+    ROW(pieces_part, "pieces state bytes:b needed:k"),
+    ROW(pieces_tell_part, "pieces state tokens:t"),
+    ROW(pieces_fill_mask, "pieces states:n mask:n,w needed:k"),
+    ROW(pieces_advance, "pieces states:n tokens:n out:n needed:k"),
+    ROW(pieces_follow, "pieces states:n bytes:n out:n needed:k"),
+    ROW(pieces_begins, "pieces states:n out:n needed:k"),
+    ROW(pieces_complete, "pieces states:n out:n needed:k"),
+    ROW(pieces_statistics, "pieces out:k"),
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1075,6 +1075,47 @@ CDEC_API int64_t cdec_product_know(cdec_product *product, cdec_i64 states, cdec_
 /* Write how many states there are, and bytes of all. */
 CDEC_API int64_t cdec_product_statistics(cdec_product *product, cdec_i64_out out);
 
+/* Texts cut where their fixed parts begin and end (native/canonical/pieces.cc), over the states of
+ * another session, of which 256 steps each are told. States are numbers from 0 on, as they are met.
+ * `needed` [2 + most]: where a call comes to something that is not told, it returns how many rows are
+ * done, and writes 0, a number and so many states whose rows are to be told, or 1, 1 and a state whose
+ * part is. `tokens` lives as long as what is made. */
+typedef struct cdec_pieces_settings {
+  cdec_i64 end_ids, byte_offsets; /* of the vocabulary */
+  cdec_u8 flat_bytes;
+  int64_t words, most_masks; /* of a mask, and how many are kept */
+} cdec_pieces_settings;
+typedef struct cdec_pieces cdec_pieces;
+CDEC_API cdec_pieces *cdec_pieces_make(const cdec_token_trie *tokens,
+                                       const cdec_pieces_settings *settings);
+CDEC_API void cdec_pieces_free(cdec_pieces *pieces);
+/* Return the state of a text behind which the other session has a state; -1 for none of its states.
+ * Write the other session's states, CDEC_DEAD for what is none. */
+CDEC_API int64_t cdec_pieces_number(cdec_pieces *pieces, int64_t inner);
+CDEC_API int64_t cdec_pieces_read(cdec_pieces *pieces, cdec_i64 states, cdec_i64_out inner);
+/* Tell where each of 256 bytes leads from states [n], `after` [n, 256], and whether texts may end. */
+CDEC_API int64_t cdec_pieces_tell_rows(cdec_pieces *pieces, cdec_i64 states, cdec_i64_rows after,
+                                       cdec_bool may_end);
+/* Return how many bytes the part has that begins at a state, and write as many as there is room for; -1
+ * where something is needed. Tell its tokens, none for a part that no tokens spell. */
+CDEC_API int64_t cdec_pieces_part(cdec_pieces *pieces, int64_t state, cdec_u8_out bytes,
+                                  cdec_i64_out needed);
+CDEC_API int64_t cdec_pieces_tell_part(cdec_pieces *pieces, int64_t state, cdec_i32 tokens);
+/* Overwrite `mask` [n, words]; -1 for another width. Write the states behind tokens; behind bytes,
+ * wherever parts begin; whether one begins at states; where texts may end. */
+CDEC_API int64_t cdec_pieces_fill_mask(cdec_pieces *pieces, cdec_i64 states, cdec_i32_rows_out mask,
+                                       cdec_i64_out needed);
+CDEC_API int64_t cdec_pieces_advance(cdec_pieces *pieces, cdec_i64 states, cdec_i64 tokens,
+                                     cdec_i64_out out, cdec_i64_out needed);
+CDEC_API int64_t cdec_pieces_follow(cdec_pieces *pieces, cdec_i64 states, cdec_u8 bytes,
+                                    cdec_i64_out out, cdec_i64_out needed);
+CDEC_API int64_t cdec_pieces_begins(cdec_pieces *pieces, cdec_i64 states, cdec_bool_out out,
+                                    cdec_i64_out needed);
+CDEC_API int64_t cdec_pieces_complete(cdec_pieces *pieces, cdec_i64 states, cdec_bool_out out,
+                                      cdec_i64_out needed);
+/* Write how many states there are, and bytes of all. */
+CDEC_API int64_t cdec_pieces_statistics(cdec_pieces *pieces, cdec_i64_out out);
+
 /* ---- sampling: contexts of a model --------------------------------------------------------------
  *
  * A hash table from (parent, token) to the child's id: `slots` [a power of two] holds ids, -1 where

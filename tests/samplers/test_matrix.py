@@ -26,6 +26,7 @@ from cdec.core.combine.fitting import fit
 from cdec.core.combine.healing import HealedConstraint
 from cdec.core.combine.prefill import begin
 from cdec.core.combine.tagged import StartedConstraint, TaggedConstraint
+from cdec.core.combine.templated import templated
 from cdec.core.constraint import CONSERVATIVE, DEAD, Constraint
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
@@ -36,6 +37,7 @@ from cdec.integrations.findings.adaptive import Memory, Rules
 from cdec.samplers import Request
 from cdec.samplers.base import Sampler
 from cdec.samplers.registry import METHODS, SAMPLERS
+from tests.core.combine.test_templated import cut_rows
 from tests.laws.gtest import g_test
 from tests.laws.sessions import states_after
 from tests.laws.set_cases import MemberCase, document_case, set_case
@@ -251,6 +253,19 @@ def canonically(kind: str) -> World:
     return World(make, rows, whole.limit, whole.ends_itself)
 
 
+def apart(whole: World) -> World:
+    """Return the world of a constraint's texts whose fixed parts are spelled apart."""
+    texts = sorted({VOCABULARY.decode(row) for row in whole.rows})
+    rows = tuple(row for text in texts for row in cut_rows(VOCABULARY, texts, text))
+    assert rows and set(rows) != set(whole.rows)
+
+    def make() -> Constraint:
+        assert whole.constraint is not None
+        return templated(whole.constraint)
+
+    return World(make, rows, max(map(len, rows)), whole.ends_itself)
+
+
 def few_tokens() -> World:
     """Return the world of strings in at most one token of which a byte stands."""
     whole = WHOLE["schema"]
@@ -272,6 +287,10 @@ KINDS["grammar, few tokens"] = World(
 )
 CANONICAL = ("set", "regex", "schema", "conjunction")
 KINDS |= {f"{kind}, canonical": canonically(kind) for kind in CANONICAL}
+KINDS["set, templated"] = apart(WHOLE["set"])
+KINDS["regex, templated"] = apart(
+    world(lambda: regex_constraint("b(ab)?|a", VOCABULARY), (b"a", b"b", b"bab"))
+)
 
 
 def nested() -> Constraint:

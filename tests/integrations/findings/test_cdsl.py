@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import lzma
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cdec.integrations.findings import cdsl, commongen, judged
+from cdec.integrations.findings import commongen, judged
 from cdec.integrations.findings.commongen import (
     GRID,
     ConceptJudge,
-    cheapest_then_best,
     combinations,
     drafts,
     errors_above,
@@ -45,15 +44,6 @@ def test_the_grid_of_the_paper_has_its_72_settings() -> None:
     assert len({tuple(one.items()) for one in settings}) == len(settings)
 
 
-def test_the_best_of_the_cheapest_is_chosen_and_a_better_dear_one_is_not() -> None:
-    rows = [{"cost": cost, "good": good} for cost, good in ((3, 9), (1, 2), (2, 5), (4, 10))]
-
-    def choice(cheapest: int) -> Mapping[str, Any]:
-        return cheapest_then_best(rows, lambda row: row["cost"], lambda row: row["good"], cheapest)
-
-    assert [choice(n)["cost"] for n in (1, 2, 3, 4)] == [1, 2, 3, 4]
-
-
 def test_a_part_of_the_concept_sets_is_taken_or_all(tmp_path: Path) -> None:
     (tmp_path / "commongen").mkdir()
     rows = [{"concepts": [f"c{n}"], "inflections": [[f"c{n}"]]} for n in range(5)]
@@ -76,14 +66,6 @@ def test_both_task_models_are_taken_or_none(tmp_path: Path) -> None:
         str(tmp_path / "concepts-large"),
         str(tmp_path / "concepts-small"),
     )
-
-
-def test_a_setting_that_another_beats_is_not_on_the_frontier() -> None:
-    rows = [
-        {"method": name, "cost": {cdsl.C: cost}, "soft": soft}
-        for name, cost, soft in (("d", 4, 0.5), ("a", 1, 0.2), ("b", 2, 0.2), ("c", 3, 0.6))
-    ]
-    assert [row["method"] for row in cdsl._on_frontier(rows)] == ["a", "c"]
 
 
 def test_standard_errors_are_those_of_paired_differences() -> None:

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any
 
+from cdec.data.metrics import choice
 from cdec.integrations.findings.commongen import (
     GRID,
     LENGTH,
     ConceptJudge,
-    cheapest_then_best,
     combinations,
 )
 from cdec.integrations.findings.decoding import Prompts, concept_sets, cost
@@ -126,7 +126,7 @@ def choose(trials: dict[str, list[dict[str, Any]]]) -> dict[str, Settings]:
     """Return the settings chosen by the paper's rule and by the target's."""
     cdlh = next(row for row in trials["base"] if row["method"] == "cdlh")
     enough = [r for r in trials["free"] if r["cost"] * TARGET_SPEEDUP <= cdlh["cost"]]
-    paper = cheapest_then_best(trials["paper"], lambda row: float(row["cost"]), _merit)
+    paper = choice.choose(trials["paper"], lambda row: float(row["cost"]), _merit).chosen
     free = max(enough or trials["free"], key=_merit)
     return {"paper": paper["settings"], "free": free["settings"]}
 
