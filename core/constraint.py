@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from cdec.core.tokens.vocabulary import Vocabulary
 
-
 __all__ = [
     "DEAD",
     "DONE",
@@ -88,9 +87,8 @@ class Facts:
         reader: What makes a value of a member's text; None where members are no more than texts.
         fit: Where texts were held to a number of tokens, whether those are all of at most so many
             (``exact``) or perhaps fewer (``conservative``); else None. Samples carry it.
-        spelling: Where only the token sequences that the tokenizer itself writes are members,
-            CANONICAL; where only those whose fixed parts are spelled apart are, TEMPLATED; else
-            None. Samples carry it.
+        spelling: CANONICAL or TEMPLATED, where only token sequences that are spelled so are
+            members; else None. Samples carry it.
         budgets: Where parts of texts are held to numbers of tokens of their own, whether those are
             all that have so few (``exact``) or perhaps fewer (``conservative``); else None. Samples
             carry it.
@@ -165,6 +163,10 @@ class Listed(ABC):
         Raises:
             EmptySetError: It accepts none.
         """
+        return None
+
+    def byte_session(self) -> Session | None:
+        """Start a run over whole texts whose tokens are bytes; None where they are no list."""
         return None
 
     def member_rows(self) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:

@@ -32,10 +32,8 @@ from cdec.core.errors import EmptySetError, UntokenizableError, UsageError
 from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
 from cdec.core.native import library
 from cdec.core.session import DEAD, DONE, HostSession, Session, integers
-from cdec.core.sets.session import SetSession, make_view
-from cdec.core.sets.spelled import byte_trie
 from cdec.core.tokens.token_trie import TokenTrie, longest_tokens
-from cdec.core.tokens.vocabulary import BYTES, Vocabulary
+from cdec.core.tokens.vocabulary import Vocabulary
 
 _MOST_HELD = 1 << 17
 """States of a session that is shared."""
@@ -69,12 +67,9 @@ class ByteSteps:
         Raises:
             UsageError: They are walked by tokens alone.
         """
-        rows = None if constraint.listed is None else constraint.listed.member_rows()
-        if rows is not None:
-            arrays, *_ = byte_trie(*_spelled(*rows, constraint.vocabulary))
-            ends_itself = constraint.facts.ends_itself
-            view = make_view(arrays, BYTES, None, ends_itself=ends_itself)
-            return cls(SetSession(view), has_byte_tokens=True)
+        listed = None if constraint.listed is None else constraint.listed.byte_session()
+        if listed is not None:
+            return cls(listed, has_byte_tokens=True)
         if constraint.facts.takes_bytes:
             return cls(constraint.session("cpu"))
         raise UsageError(
@@ -91,19 +86,6 @@ class ByteSteps:
         else:
             found = self.session.advance_bytes(each, _TEXTS * len(states))
         return np.asarray(found, np.int64).reshape(-1, 256)
-
-
-def _spelled(
-    tokens: NDArray[np.int32], offsets: NDArray[np.int64], vocabulary: Vocabulary
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of rows of tokens, and where each row's begin, int64[R + 1]."""
-    flat, byte_offsets = vocabulary.flat_bytes, vocabulary.byte_offsets
-    bounds = np.empty(len(offsets), np.int64)
-    verdicts = np.empty(len(offsets) - 1, np.int8)
-    size = library.spelled_offsets(tokens, offsets, byte_offsets, verdicts, bounds)
-    data = np.empty(size, np.uint8)
-    library.spell_rows(tokens, offsets, flat, byte_offsets, bounds, data)
-    return data, bounds
 
 
 class _Settings(NamedTuple):
@@ -329,8 +311,9 @@ class TemplatedConstraint(WrappedConstraint):
         rows = None if listed is None else listed.member_rows()
         if rows is None:
             return self.inner.max_tokens
-        _, bounds = _spelled(*rows, self.vocabulary)
-        return int(np.diff(bounds).max())
+        tokens, offsets = rows
+        ends = np.append(0, np.cumsum(self.vocabulary.byte_lengths[tokens]))[offsets]
+        return int(np.diff(ends).max())
 
     def session(self, device: str = "cpu") -> Session:
         """Return a decoding run on ``cpu`` or a torch device; it runs on the host.

@@ -18,6 +18,7 @@ from cdec.core.errors import UsageError
 from cdec.core.session import Session
 from cdec.core.sets.accepted_rows import restriction
 from cdec.core.sets.artifact import COLUMNS, check_set, check_set_shape
+from cdec.core.sets.byte_trie import byte_session
 from cdec.core.sets.members import SetMembers, TextIndex
 from cdec.core.sets.report import TreeNode, describe_tree, statistics
 from cdec.core.sets.rows import RowFilter, SetRows
@@ -302,6 +303,10 @@ class SetConstraint(StoredConstraint, Listed):
         """Return the first row of a member; None for another text."""
         rows = self.rows.of_text(text)
         return [int(token) for token in self.arrays.row(int(rows[0]))] if rows.size else None
+
+    def byte_session(self) -> Session:
+        """Start a run over the bytes of the kept rows; O(T log T)."""
+        return byte_session(*self.member_rows(), self.vocabulary, ends_itself=self._ends_itself)
 
     def member_rows(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the kept rows: their tokens and offsets. O(T) with a filter."""

@@ -34,13 +34,13 @@ from cdec.core.errors import (
 from cdec.core.files.cache import CacheFolder
 from cdec.core.mask import offsets_of
 from cdec.core.native import library
+from cdec.core.sets.byte_trie import byte_trie, bytes_of_rows
 from cdec.core.sets.known_rows import KnownRows
 from cdec.core.sets.rows import RowFilter, SetRows
 from cdec.core.sets.session import TrieView, make_view
 from cdec.core.sets.set_constraint import SetConstraint
-from cdec.core.sets.trie import SetArrays, build_trie
+from cdec.core.sets.trie import SetArrays
 from cdec.core.sets.within import Adder, MemberTexts, quoted
-from cdec.core.tokens.token_trie import sorted_texts
 from cdec.core.tokens.vocabulary import BYTES
 
 _FEW_BYTES = 1 << 20
@@ -240,46 +240,10 @@ def _spelled(rows: SetRows) -> tuple[SetArrays, NDArray[np.int64], NDArray[np.in
     return byte_trie(data, offsets)
 
 
-def byte_trie(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64]
-) -> tuple[SetArrays, NDArray[np.int64], NDArray[np.int64]]:
-    """Return the trie of texts, their tokens being bytes, and which texts its rows are.
-
-    Args:
-        data: uint8, all texts one after another. offsets: int64[S + 1] where each lies.
-
-    Returns:
-        The trie of R distinct texts; int64[S] texts by their bytes, equal ones together; and
-        int64[R + 1] where those of each row stand. Cost: a sort.
-    """
-    filled = sorted_texts(data, offsets[:-1], np.diff(offsets).astype(np.int32))
-    empty = np.flatnonzero(np.diff(offsets) == 0)
-    order: NDArray[np.int64] = np.concatenate((empty, filled)).astype(np.int64)
-    picked = np.empty(len(order) + 1, np.int64)
-    library.gather_offsets(offsets, order, picked)
-    tokens = np.empty(int(picked[-1]), np.int32)
-    library.gather_i32(data.astype(np.int32), offsets, order, tokens)
-    first = np.empty(len(order), np.bool_)
-    every = np.arange(len(order), dtype=np.int64)
-    library.mark_distinct(tokens, picked, every, first)
-    chosen = np.flatnonzero(first)
-    starts = np.empty(len(chosen) + 1, np.int64)
-    library.gather_offsets(picked, chosen, starts)
-    distinct = np.empty(int(starts[-1]), np.int32)
-    library.gather_i32(tokens, picked, chosen, distinct)
-    arrays = build_trie(distinct, starts, BYTES.size)
-    return arrays, order, np.append(chosen, np.int64(len(order)))
-
-
 def _texts(rows: SetRows) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the bytes of the texts of all rows, and where each begins, int64[R + 1]."""
-    tokens, offsets, vocabulary = rows.arrays.tokens, rows.arrays.row_offsets, rows.vocabulary
-    flat, byte_offsets = vocabulary.flat_bytes, vocabulary.byte_offsets
-    whole = np.empty(len(offsets), np.int64)
-    verdicts = np.empty(len(offsets) - 1, np.int8)
-    size = library.spelled_offsets(tokens, offsets, byte_offsets, verdicts, whole)
-    data = np.empty(size, np.uint8)
-    library.spell_rows(tokens, offsets, flat, byte_offsets, whole, data)
+    offsets = rows.arrays.row_offsets
+    data, whole = bytes_of_rows(rows.arrays.tokens, offsets, rows.vocabulary)
     index = rows.members.index
     if not index.tail and not any(index.heads) and not index.empty_head:
         return data, whole
