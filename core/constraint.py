@@ -87,8 +87,7 @@ class Facts:
         reader: What makes a value of a member's text; None where members are no more than texts.
         fit: Where texts were held to a number of tokens, whether those are all of at most so many
             (``exact``) or perhaps fewer (``conservative``); else None. Samples carry it.
-        spelling: CANONICAL or TEMPLATED, where only token sequences that are spelled so are
-            members; else None. Samples carry it.
+        spelling: CANONICAL or TEMPLATED where members are spelled so alone; samples carry it.
         budgets: Where parts of texts are held to numbers of tokens of their own, whether those are
             all that have so few (``exact``) or perhaps fewer (``conservative``); else None. Samples
             carry it.
