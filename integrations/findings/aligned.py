@@ -39,7 +39,11 @@ _POINTS = 200
 
 
 def measured_task(
-    model: LanguageModel, task: Task, n: int, methods: Mapping[str, Mapping[str, Any]]
+    model: LanguageModel,
+    task: Task,
+    n: int,
+    methods: Mapping[str, Mapping[str, Any]],
+    window: int = WINDOW,
 ) -> dict[str, Any]:
     """Draw ``n`` texts by each method and compute all curves of one task.
 
@@ -47,7 +51,9 @@ def measured_task(
         model: Draws. task: Its prompt and grammar.
         n: Texts of each method.
         methods: Options by the name of the method.
+        window: Draws of a window of Figure 4, n at most.
     """
+    window = min(window, n)
     constraint = constraint_of(task, model)
     drawn: dict[str, Draws] = {}
     facts: dict[str, dict[str, Any]] = {}
@@ -64,7 +70,7 @@ def measured_task(
         drawn[name] = complete(samples)
     target = target_of(list(drawn.values()))
     upper = min(fact["log_mass_upper"] or 0.0 for fact in facts.values())
-    floor, floor_sd = floor_divergence(target, min(WINDOW, n), np.random.default_rng(5))
+    floor, floor_sd = floor_divergence(target, window, np.random.default_rng(5))
     return {
         "task": task.name,
         "family": task.family,
@@ -73,7 +79,7 @@ def measured_task(
         "prompt_tokens": len(model.encode_prompt(task.prompt)),
         "max_new_tokens": task.max_new_tokens,
         "draws": n,
-        "window": min(WINDOW, n),
+        "window": window,
         "target": {
             "texts": len(target.law),
             "log_mass": target.log_mass,
@@ -84,7 +90,7 @@ def measured_task(
             "window_kl": floor,
             "window_kl_sd": floor_sd,
         },
-        "methods": {name: facts[name] | curves(drawn[name], target, n) for name in methods},
+        "methods": {name: facts[name] | curves(drawn[name], target, window) for name in methods},
     }
 
 
@@ -95,16 +101,16 @@ def complete(samples: Sequence[Sample]) -> Draws:
     return Draws([tuple(sample.token_ids) for sample in kept], log_p)
 
 
-def curves(draws: Draws, target: Target, n: int) -> dict[str, Any]:
+def curves(draws: Draws, target: Target, window: int) -> dict[str, Any]:
     """Return the curves of one method on one task."""
     values = values_of(draws, target)
     return {
         "log_p": draws.log_p.tolist(),
-        "divergence": divergence_curve(draws, min(WINDOW, n), _STRIDE),
+        "divergence": divergence_curve(draws, window, _STRIDE),
         "expectation": expectation_curve(values, _POINTS),
         "expectation_log_p": expectation_curve(draws.log_p, _POINTS),
         "mean_q": float(values.mean()) if values.size else None,
-        "late_mean_q": float(values[-WINDOW:].mean()) if values.size else None,
+        "late_mean_q": float(values[-window:].mean()) if values.size else None,
         "mean_log_p": float(draws.log_p.mean()) if values.size else None,
     }
 

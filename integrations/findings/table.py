@@ -161,12 +161,13 @@ FINDINGS: dict[str, Finding] = {
             "asap-constituency",
             _ASAP,
             "Figures 4 to 6, constituency trees",
-            "Under a grammar of each sentence's trees ASAp's bound of P(S) comes down towards the "
-            "mass of what was found, its windows come nearer to Q's with its draws, and end nearer "
-            "than those of masked decoding.",
-            "Six sentences of GUM in the place of the Penn Treebank, under a model of 5 million "
-            "parameters that was trained on other documents' trees, without examples in the "
-            "prompt; 800 draws in rounds of 16. The embedded model has never seen a tree, and "
+            "Under a grammar of each sentence's trees ASAp's windows come nearer to Q's with its "
+            "draws, and end nearer than those of masked decoding; its bound of P(S) stays above "
+            "what was found, and comes further down than that of masked draws.",
+            "Four sentences of GUM in the place of six of the Penn Treebank, under a small model "
+            "that was trained on other documents' trees, without examples in the prompt; 400 draws "
+            "in rounds of 16. Expectations are shown and not held to anything: in the paper, too, "
+            "ASAp's are further from Q's here. The embedded model has never seen a tree, and "
             "without the trained one nothing is claimed.",
             "asap:trees",
             needs=("constituency",),

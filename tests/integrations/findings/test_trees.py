@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.data.assets import embedded_model_path
 from cdec.integrations.findings.aligned import METHODS, measured_task
-from cdec.integrations.findings.asap import mass_checks
+from cdec.integrations.findings.asap import tree_checks
 from cdec.integrations.findings.laboratory import Laboratory
 from cdec.integrations.findings.reproduce import NOT_RUN, reproduce
 from cdec.integrations.findings.sygus import Task
@@ -110,7 +109,7 @@ def law(prefix: tuple[int, ...]) -> NDArray[np.float64]:
 def test_asap_finds_the_mass_of_all_trees() -> None:
     """Draws by all methods find all trees: their mass is P(S), and the checks say the truth."""
     task = Task("ab", "CP", False, grammar_of("ab", Labels(("S",), ("T",))), "", 40)
-    result = measured_task(TabularModel(law, VOCABULARY), task, 150, METHODS)
+    result = measured_task(TabularModel(law, VOCABULARY), task, 150, METHODS, 50)
     log_p = {}
     for tree in phrases("ab", "S"):
         row = tuple(PIECES.index(f" {part}") for part in tree.split())
@@ -122,13 +121,16 @@ def test_asap_finds_the_mass_of_all_trees() -> None:
     assert goal["log_mass"] <= log_mass + 1e-9
     bound = result["methods"]["asap"]["log_mass_upper"]
     assert goal["log_mass"] - 1e-9 <= log_mass <= bound + 1e-9
-    least, left, nearer = mass_checks([result])
+    distance, nearer, least, further = tree_checks([result])
     assert least.value == pytest.approx(bound - goal["log_mass"]) and least.holds
-    assert left.value == pytest.approx((bound - goal["log_mass"]) / -goal["log_mass"])
-    assert not math.isnan(nearer.value)
-    # A bound below what was found is told.
-    false = {**result["methods"]["asap"], "log_mass_upper": goal["log_mass"] - 0.1}
-    assert not mass_checks([{**result, "methods": {"asap": false}}])[0].holds
+    masked = result["methods"]["masked"]
+    assert further.value == pytest.approx(bound - masked["log_mass_upper"])
+    assert distance.value > 0 and nearer.value > 0
+    # A bound below what was found is told, and so is one above that of masked draws.
+    for wrong, told in ((goal["log_mass"] - 0.1, least), (0.0, further)):
+        false = {**result["methods"]["asap"], "log_mass_upper": wrong}
+        checks = tree_checks([{**result, "methods": {"asap": false, "masked": masked}}])
+        assert [check.said for check in checks[2:] if not check.holds] == [told.said]
 
 
 @pytest.fixture
