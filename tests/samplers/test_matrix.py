@@ -40,7 +40,7 @@ from cdec.samplers.registry import METHODS, SAMPLERS
 from tests.core.combine.test_templated import cut_rows
 from tests.laws.gtest import g_test
 from tests.laws.sessions import states_after
-from tests.laws.set_cases import MemberCase, document_case, set_case
+from tests.laws.set_cases import MemberCase, corpus_case, document_case, set_case
 from tests.laws.sizes import heavy_or
 from tests.laws.worlds import Row, Toy
 from tests.samplers.drafts.draft_laws import RatioRounds, Rounds
@@ -52,8 +52,13 @@ from tests.samplers.smc_laws import smc
 # --- One model, its draft, and a constraint of each kind with all of its token sequences.
 
 PIECES = (b"a", b"b", b"ab", b'"', b'"a')
-ENDS = (5, 6)
-VOCABULARY = Vocabulary([*PIECES, b"", b""], eos_token_ids=ENDS, special_token_ids=ENDS)
+ENDS, SPECIAL = (5, 6), 7
+VOCABULARY = Vocabulary(
+    [*PIECES, b"", b"", b""],
+    eos_token_ids=ENDS,
+    special_token_ids=ENDS,
+    special_tokens={"<|s|>": SPECIAL},
+)
 TEXTS = (b"a", b"ab", b"abb", b"ba", b"b")
 REGEX = "a(bb?)?|ba|b"
 DRAWS = heavy_or(150, 5000)
@@ -82,11 +87,16 @@ def score(text: str) -> float:
     return text.count("b") / 2
 
 
+def spelled(row: Row) -> bytes:
+    """Return the bytes of a row, in which words stand for the special token."""
+    return b"".join(b"<|s|>" if token == SPECIAL else VOCABULARY.decode([token]) for token in row)
+
+
 def spellings(text: bytes) -> Iterator[Row]:
     """Yield every sequence of tokens with these bytes."""
     if not text:
         yield ()
-    for token, piece in enumerate(PIECES):
+    for token, piece in (*enumerate(PIECES), (SPECIAL, b"<|s|>")):
         if text.startswith(piece):
             yield from ((token, *rest) for rest in spellings(text[len(piece) :]))
 
@@ -152,9 +162,17 @@ def regex() -> Constraint:
     return regex_constraint(REGEX, VOCABULARY)
 
 
-def in_schema(case: MemberCase) -> Constraint:
-    """The strings of a set or a document, within a schema."""
-    return schema_constraint(case.schema, VOCABULARY).with_sets({case.name: case.given})
+def in_schema(case: MemberCase, **beside: Any) -> Constraint:
+    """The strings of a set or a document, within a schema, that satisfy what stands beside."""
+    compiled = schema_constraint({**case.schema, **beside}, VOCABULARY)
+    return compiled.with_sets({case.name: case.given})
+
+
+def in_both(case: MemberCase, other: MemberCase) -> Constraint:
+    """The strings of two sets, within a schema."""
+    schema = {"allOf": [case.schema, {"x-cdec-set": "others"}]}
+    compiled = schema_constraint(schema, VOCABULARY)
+    return compiled.with_sets({case.name: case.given, "others": other.given})
 
 
 def in_grammar(case: MemberCase) -> Constraint:
@@ -176,6 +194,24 @@ WHOLE: Mapping[str, World] = {
     "grammar, set within": world(lambda: in_grammar(set_case("a", "ab", "abb", "b", "ba"))),
     "schema, set within": world(
         lambda: in_schema(set_case("a", "ab", "b")), (b'"a"', b'"ab"', b'"b"')
+    ),
+    "schema, some of a set within": world(
+        lambda: in_schema(set_case("a", "ab", "b", "ba", "abb"), pattern="^a|b$", maxLength=2),
+        (b'"a"', b'"ab"', b'"b"'),
+    ),
+    "schema, two sets within": world(
+        lambda: in_both(set_case("a", "ab", "b", "ba"), set_case("ab", "abb", "a")),
+        (b'"a"', b'"ab"'),
+    ),
+    "schema, corpus within": world(
+        lambda: in_schema(corpus_case("ab", "b")), (b'"a"', b'"ab"', b'"b"')
+    ),
+    "grammar, corpus within": world(
+        lambda: in_grammar(corpus_case("abb", "ba")), (b"a", b"ab", b"abb", b"b", b"bb", b"ba")
+    ),
+    "grammar, special token": world(
+        lambda: grammar_constraint('start: "a" (<|s|> "b"?)? | "b" <|s|>', VOCABULARY),
+        (b"a", b"a<|s|>", b"a<|s|>b", b"b<|s|>"),
     ),
     "grammar, quote within": world(
         lambda: in_grammar(document_case("abb")), (b"a", b"ab", b"abb", b"b", b"bb")
@@ -234,8 +270,10 @@ def tokenizer() -> Vocabulary:
     """Return the vocabulary with a tokenizer: byte pair encoding of the pieces."""
     vocab = {piece.decode(): number for number, piece in enumerate(PIECES)}
     merges = [("a", "b"), ('"', "a")]
-    model = Tokenizer(models.BPE(vocab=vocab | {"<5>": 5, "<6>": 6}, merges=merges))
-    model.add_special_tokens(["<5>", "<6>"])
+    model = Tokenizer(
+        models.BPE(vocab=vocab | {"<5>": 5, "<6>": 6, "<|s|>": SPECIAL}, merges=merges)
+    )
+    model.add_special_tokens(["<5>", "<6>", "<|s|>"])
     return Vocabulary.from_tokenizer(model).with_eos(ENDS)
 
 
@@ -328,7 +366,7 @@ def unmasked(world: World) -> Law:
             continue
         given = TARGET(prefix)
         law[prefix, "complete"] = p * float(given[list(ENDS)].sum())
-        on = [((*prefix, token), p * float(given[token])) for token in range(len(PIECES))]
+        on = [((*prefix, t), p * float(given[t])) for t in (*range(len(PIECES)), SPECIAL)]
         if len(prefix) < world.limit:
             walks += on
         else:
@@ -588,7 +626,7 @@ def test_draws_have_the_enumerated_law(how: str, kind: str) -> None:
 def test_texts_are_members_with_their_probabilities_and_weights(how: str, kind: str) -> None:
     world, own = KINDS[kind], HOWS[how]
     members, x = set(world.rows), enumeration.masked(world.toy, world.limit).x
-    texts = {VOCABULARY.decode(row) for row in members}
+    texts = set(map(spelled, members))
     for sample in drawn(how, kind):
         assert sample.exactness == own.exactness
         row = tuple(sample.token_ids)
@@ -600,7 +638,7 @@ def test_texts_are_members_with_their_probabilities_and_weights(how: str, kind: 
             assert sample.valid is None
             continue
         # Where nothing is masked, a member of a set may come in other tokens.
-        assert sample.valid is (VOCABULARY.decode(row) in texts)
+        assert sample.valid is (spelled(row) in texts)
         assert row in members or not is_masked(how)
         if sample.valid:
             assert sample.text == world.constraint.member_text(row).decode()
