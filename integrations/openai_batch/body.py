@@ -335,6 +335,8 @@ def constrained(body: RecordFields, asking: Asking) -> dict[str, Any]:
             "has 'fit', which is for servers",
             "leave it out: the run's `fit` holds texts to the request's `max_tokens`",
         )
+    if asked.documents:
+        raise body.error(FIELD, "has 'documents', which are for servers", "leave them out")
     own = {} if asked.source is None else {asked.source: asked.text}
     return {
         "constraint": asked.artifact,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from cdec.compilers.cache import ConstraintCache, SourceCache
 from cdec.compilers.grammars.definition import GrammarLimits
@@ -19,13 +21,20 @@ from cdec.core.combine.denial import deny
 from cdec.core.combine.fitting import fit
 from cdec.core.combine.free_parts import FreeTextConstraint
 from cdec.core.constraint import candidates_of
-from cdec.core.errors import CdecError
+from cdec.core.errors import CdecError, FieldError
 from cdec.core.files.cache import CacheFolder
 from cdec.core.recent import Recent
+from cdec.core.sets.quotes import DocumentPieces, quoted_fields
+from cdec.core.sets.spans import SpanConstraint, SpanOptions
 from cdec.core.sets.spelled import spelled
 from cdec.core.sets.within import holding
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.integrations.serving.settings import ConstraintRequest, ServingSettings
+from cdec.integrations.serving.settings import (
+    DOCUMENT,
+    FIELD,
+    ConstraintRequest,
+    ServingSettings,
+)
 
 if TYPE_CHECKING:
     from cdec.compilers.kinds import SourceOptions
@@ -60,7 +69,7 @@ class ServedConstraints:
         self._compiling, self._making = threading.Lock(), threading.Lock()
         self._within = {name: spelled(path) for name, path in settings.sets.items()}
         self._named: dict[str, Constraint] = {
-            name: holding(bind_artifact(read_artifact(path), vocabulary), self._within)
+            name: self._held(bind_artifact(read_artifact(path), vocabulary))
             for name, path in settings.artifacts.items()
         }
         limits = settings.limits
@@ -91,11 +100,11 @@ class ServedConstraints:
         """Return the constraint of what was asked; raises as ``read``."""
         found = self._there(asked)
         if found is not None:
-            return found
+            return _with_documents(found, asked)
         making = self._making if asked.source is None else self._compiling
         with making, needing_system("serving the request"):
             # Somebody else may have made it meanwhile.
-            return self._found_or_made(asked)
+            return _with_documents(self._found_or_made(asked), asked)
 
     def has(self, value: object) -> bool:
         """Say whether ``read`` makes nothing of a request's argument: it is there, or refused."""
@@ -120,8 +129,8 @@ class ServedConstraints:
         Raises:
             CdecError: It could not be made.
         """
-        asks_more = asked.deny or asked.narrowed or asked.free is not None
-        if asks_more or asked.fit is not None:
+        asks_more = asked.deny or asked.narrowed or asked.documents or asked.free is not None
+        if asks_more or asked.fit is not None or asked.source == DOCUMENT:
             return self._recent.find(asked)
         if asked.source is not None and self._sources is not None:
             found = self._sources.find(asked.text, self._options[asked.source])
@@ -152,6 +161,11 @@ class ServedConstraints:
         if asked.narrowed:
             every = self._found_or_made(replace(asked, narrowed=()))
             return self._recent.get(asked, lambda: every.narrowed(asked.narrowed))
+        if asked.documents:
+            quoting = self._found_or_made(replace(asked, documents=()))
+            return self._recent.get(asked, lambda: _quoting(quoting, dict(asked.documents)))
+        if asked.source == DOCUMENT:
+            return self._recent.get(asked, lambda: self._pieces_of(asked.text))
         if asked.source is not None and self._sources is not None:
             return self._with_sets(self._sources.of(asked.text, self._options[asked.source]))
         texts = asked.candidates or ()
@@ -166,7 +180,55 @@ class ServedConstraints:
         """Return what a request brings with the operator's sets that it holds, once for each."""
         if not compiled.set_names:
             return compiled
-        return self._recent.get(compiled, lambda: holding(compiled, self._within))
+        return self._recent.get(compiled, lambda: self._held(compiled))
+
+    def _held(self, constraint: Constraint) -> Constraint:
+        """Return a constraint with the operator's sets; what quotes documents gets a request's."""
+        return holding(constraint, self._within, constraint.span_fields)
+
+    def _pieces_of(self, text: str) -> Constraint:
+        """Return the constraint of the pieces of a document that a request brings."""
+        if self.vocabulary is None:
+            raise KeyError(text)
+        options = orjson.loads(text)
+        return SpanConstraint(options.pop("text"), self.vocabulary, SpanOptions(**options))
+
+
+def _quoting(constraint: Constraint, documents: Mapping[str, str]) -> Constraint:
+    """Return a constraint with the pieces of a request's documents within it.
+
+    Raises:
+        FieldError: A document is missing, or nothing quotes it.
+        CdecError: One has no such piece.
+    """
+    fields = quoted_fields(constraint, {})
+    unknown = sorted(documents.keys() - {of.name for of in fields.values()})
+    if unknown:
+        raise FieldError(
+            f"the request's {FIELD!r} has the document {unknown[0]!r}, which its constraint does "
+            "not quote",
+            hint="leave it out",
+            field=FIELD,
+        )
+    return constraint.with_sets(
+        {name: DocumentPieces(of.of(documents), of) for name, of in fields.items()}
+    )
+
+
+def _with_documents(constraint: Constraint, asked: ConstraintRequest) -> Constraint:
+    """Return a constraint that quotes no documents, or those of its request.
+
+    Raises:
+        FieldError: The request has none.
+    """
+    if constraint.span_fields and not asked.documents:
+        names = ", ".join(str(of["field"]) for of in constraint.span_fields.values())
+        raise FieldError(
+            f"the request's {FIELD!r} has no documents, and its constraint quotes {names}",
+            hint='give "documents": {"FIELD": TEXT}',
+            field=FIELD,
+        )
+    return constraint
 
 
 def _source_options(settings: ServingSettings) -> dict[str, SourceOptions[Any]]:

@@ -22,6 +22,10 @@ VARIABLE = "CDEC_SERVING"
 """The environment variable that names the file."""
 SOURCES = ("candidates", "grammar", "regex", "schema")
 """Sources of a request that have to be compiled; nothing of it unless ``allow`` names it."""
+DOCUMENT = "document"
+"""Source of a request to a server whose pieces its text is."""
+SERVED = (*SOURCES, DOCUMENT)
+"""What requests to a server may bring."""
 _NO_CHOICES = ("references", "limits", "name", "made_from")
 """Fields of ``SchemaOptions`` that limits and the server itself fill in."""
 _BYTES = 1 << 24
@@ -70,7 +74,7 @@ class ServingSettings:
         artifacts: Path by the name that requests give.
         sets: Path of an artifact by the name of a set that stands within the artifacts, or within
             what requests bring.
-        allow: Of ``SOURCES``, what requests may bring to be compiled.
+        allow: Of ``SERVED``, what requests may bring to be compiled.
         tokenizer: Folder, file or name of the served model's; needed where anything is allowed.
         limits: Of each request.
         schema: How schemas of requests are compiled: fields of ``SchemaOptions`` by name, but for
@@ -178,9 +182,9 @@ class ServingSettings:
             known = ", ".join(sorted({*named, *choices, *tables, *more, "allow", "tokenizer"}))
             raise ConfigError(f"{path}: unknown {sorted(values)}", hint=f"known are {known}")
         paths: dict[str, Any] = {name: _paths(name, table, path) for name, table in tables.items()}
-        if not isinstance(allow, list) or not set(map(str, allow)) <= set(SOURCES):
+        if not isinstance(allow, list) or not set(map(str, allow)) <= set(SERVED):
             raise ConfigError(
-                f"{path}: `allow` is {allow!r}", hint=f"list some of {', '.join(SOURCES)}"
+                f"{path}: `allow` is {allow!r}", hint=f"list some of {', '.join(SERVED)}"
             )
         if allow and tokenizer is None:
             raise ConfigError(
@@ -273,9 +277,11 @@ def _require_choices(given: Mapping[str, Any], choices: Mapping[str, Any], path:
 
 FIELD = "cdec"
 """The argument of a request that holds it."""
-_TEXTS = tuple(name for name in SOURCES if name != "candidates")
+_TEXTS = tuple(name for name in SERVED if name != "candidates")
 _FREE = ("after", "between", "budget", "regions")
-_FIELDS = ("artifact", "candidates", "deny", "fit", "reasoning", *_TEXTS, *_FREE)
+_FIELDS = ("artifact", "candidates", "deny", "documents", "fit", "reasoning", *_TEXTS, *_FREE)
+_PIECES = {"text", "whole", "shortest", "longest"}
+"""Of a request's document that says which pieces are meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +293,9 @@ class ConstraintRequest:
         candidates: Texts or entity ids that alone are allowed.
         narrowed: What is left of sets within the constraint.
         deny: Texts that are not.
-        source: ``grammar``, ``regex`` or ``schema``, if the request brings one. text: It.
+        source: ``grammar``, ``regex``, ``schema`` or ``document``, if the request brings one.
+        text: It; of a document JSON of its text and of which pieces are meant.
+        documents: Text by the field that texts of the constraint quote.
         free: What the model writes freely before the constraint, or around it.
         fit: Tokens within which every text ends, its end event not counted.
         reasoning: Whether a model that reasons does so freely before, where the server knows of it;
@@ -300,6 +308,7 @@ class ConstraintRequest:
     deny: tuple[str, ...] = ()
     source: str | None = None
     text: str = ""
+    documents: tuple[tuple[str, str], ...] = ()
     free: FreeText | None = None
     fit: int | None = None
     reasoning: bool = field(default=True, compare=False)
@@ -309,10 +318,11 @@ class ConstraintRequest:
         """Read a request's argument.
 
         Args:
-            value: An object with some of ``artifact``, ``candidates``, ``deny``, ``fit``,
-                ``grammar``, ``regex``, ``schema`` and ``reasoning``, and of ``after``, ``between``,
-                ``budget`` and ``regions`` as records have them, ``candidates`` by the names of sets
-                too; or the JSON text of one, for doors that let only texts in.
+            value: An object with some of ``artifact``, ``candidates``, ``deny``, ``documents``,
+                ``fit``, ``grammar``, ``regex``, ``schema``, ``document`` and ``reasoning``, and of
+                ``after``, ``between``, ``budget`` and ``regions`` as records have them,
+                ``candidates`` by the names of sets too; or the JSON text of one, for doors that
+                let only texts in.
             settings: What is registered and allowed.
 
         Raises:
@@ -329,6 +339,7 @@ class ConstraintRequest:
             narrowed=_narrowed(found["candidates"]) if by_name else (),
             deny=_texts(found, "deny") or (),
             **_source(found),
+            documents=_documents(found),
             free=_free(found),
             fit=_fit(found),
             reasoning=_reasoning(found),
@@ -447,6 +458,37 @@ def _free(found: dict[str, Any]) -> FreeText | None:
         raise FieldError(said, hint=error.hint, field=FIELD) from None
 
 
+def _documents(found: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the documents that texts of a constraint quote, by the fields that hold them."""
+    given = found.get("documents", {})
+    if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
+        raise _refused("has no object of texts in 'documents'", 'give {"FIELD": TEXT}')
+    return tuple(sorted(given.items()))
+
+
+def _pieces(given: object) -> str:
+    """Return a document that a request brings, and which pieces are meant, as JSON.
+
+    Raises:
+        FieldError: It is no text, or the options make no sense.
+    """
+    from cdec.core.sets.quotes import SpanField
+
+    asked = {"text": given} if isinstance(given, str) else given
+    if not isinstance(asked, Mapping) or not set(asked) <= _PIECES:
+        raise _refused(
+            "has no document in 'document'", "give a text, or text, whole, shortest and longest"
+        )
+    text, options = asked.get("text"), {name: asked[name] for name in asked if name != "text"}
+    if not isinstance(text, str) or not text:
+        raise _refused("has no text in 'document'", "give the document's text")
+    try:
+        SpanField.from_json({"field": DOCUMENT, **options})
+    except UsageError as error:
+        raise _refused(f"has 'document': {error.message}", error.hint or "correct it") from None
+    return orjson.dumps({"text": text, **options}, option=orjson.OPT_SORT_KEYS).decode()
+
+
 def _fit(found: dict[str, Any]) -> int | None:
     most = found.get("fit")
     if most is None:
@@ -475,6 +517,8 @@ def _source(found: dict[str, Any]) -> dict[str, str]:
     if not given:
         return {}
     text = found[given[0]]
+    if given[0] == DOCUMENT:
+        return {"source": DOCUMENT, "text": _pieces(text)}
     if given[0] == "schema" and isinstance(text, dict | bool):
         text = orjson.dumps(text).decode()
     if not isinstance(text, str) or not text:

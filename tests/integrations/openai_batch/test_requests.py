@@ -132,6 +132,14 @@ def test_texts_are_held_to_their_tokens_by_the_run_and_not_by_a_request() -> Non
     assert "max_tokens" in str(refused.error.hint)
 
 
+@pytest.mark.parametrize(
+    "brought", [{"artifact": "cities", "documents": {"page": "x"}}, {"document": "x"}]
+)
+def test_documents_are_for_servers(brought: dict[str, Any]) -> None:
+    (refused,) = read(line({"cdec": brought}, TEXT))
+    assert "document" in refused.error.message
+
+
 @pytest.mark.parametrize("url", [CHAT, TEXT])
 def test_what_asks_for_nothing_is_let_through(url: str) -> None:
     bodies: list[dict[str, Any]] = [{name: values[0]} for name, values in NEUTRAL.items()]

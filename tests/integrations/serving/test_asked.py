@@ -59,6 +59,10 @@ SETTINGS = ServingSettings(
         ),
         ({"artifact": "cities", "fit": 9}, ConstraintRequest("cities", fit=9)),
         (
+            {"artifact": "cities", "documents": {"page": "x"}},
+            ConstraintRequest("cities", documents=(("page", "x"),)),
+        ),
+        (
             {"regex": "a", "between": ["<a>", "</a>"], "regions": 1},
             ConstraintRequest(
                 source="regex", text="a", free=FreeText(between=("<a>", "</a>"), regions=1)
@@ -124,6 +128,15 @@ def test_a_request_says_what_it_is_held_to_as_an_object_or_as_its_text(
         {"schema": []},
         {"schema": -1},
         {"artifact": "cities", "deny": [b"Bern"]},
+        {"artifact": "cities", "documents": ["x"]},
+        {"artifact": "cities", "documents": {"page": 7}},
+        {"artifact": "cities", "document": "x"},
+        {"document": "x"},
+        {"document": ""},
+        {"document": ["x"]},
+        {"document": {"text": "x", "more": 1}},
+        {"document": {"text": "x", "longest": "1"}},
+        {"document": {"text": "x", "whole": "lines"}},
         {"regex": "\ud800", "max": 3},
     ],
 )

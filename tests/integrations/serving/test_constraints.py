@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.compilers import compile_grammar, compile_set
+from cdec.compilers import compile_grammar, compile_schema, compile_set, compile_spans
 from cdec.core import Vocabulary
 from cdec.core.errors import (
     CdecError,
@@ -414,6 +414,56 @@ def test_sets_of_the_operator_stand_within_constraints(
             served.read({"artifact": "within", "candidates": candidates})
     with pytest.raises(FieldError, match="names no constraint"):
         served.read({"candidates": {"CITY": ["Paris"]}})
+    served.close()
+
+
+PAGES = [{"id": "a", "text": "One fjord, two."}, {"id": "b", "text": "A river or two."}]
+QUOTE = {"type": "string", "x-cdec-span-of": {"field": "page", "whole": "words"}}
+
+
+def test_texts_of_requests_are_pieces_of_a_corpus(
+    folder: Path, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    compile_spans(PAGES, vocabulary, tmp_path / "pages.arrow", whole="words")
+    places = {"artifacts": {"pages": tmp_path / "pages.arrow"}}
+    places["sets"] = {"pages": tmp_path / "pages.arrow"}
+    served = ServedConstraints(settings_of(folder, **places))
+    asked: dict[str, Any] = {"artifact": "pages"}
+    assert accepts(served.read(asked), "One fjord", "river", "iver") == [True, True, False]
+    some = {**asked, "candidates": {"documents": ["b"]}}
+    assert accepts(served.read(some), "One fjord", "river") == [False, True]
+    assert served.read(some) is served.read(dict(some)) and served.has(some)
+    within = {"schema": {"type": "string", "x-cdec-set": "pages"}}
+    assert accepts(served.read(within), '"A river"', '"A riv"') == [True, False]
+    served.close()
+
+
+def test_texts_of_requests_quote_their_documents(
+    folder: Path, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    schema = {"type": "object", "properties": {"q": QUOTE}, "required": ["q"]}
+    schema["additionalProperties"] = False
+    compile_schema(schema, vocabulary, tmp_path / "quoting.arrow")
+    allowed = frozenset({"schema", "document"})
+    places = {"quoting": tmp_path / "quoting.arrow"}
+    served = ServedConstraints(settings_of(folder, artifacts=places, allow=allowed))
+    for held in ({"artifact": "quoting"}, {"schema": schema}):
+        asked = {**held, "documents": {"page": "One fjord, two."}}
+        constraint = served.read(asked)
+        texts = ('{"q": "One fjord"}', '{"q": "fjo"}')
+        assert accepts(constraint, *texts) == [True, False]
+        assert served.read(dict(asked)) is constraint and served.has(asked)
+        (fewer,) = accepts(served.read({**asked, "deny": [texts[0]]}), texts[0])
+        assert not fewer
+        for documents in ({}, {"body": "x"}, {"page": "x", "body": "x"}):
+            with pytest.raises(FieldError, match=r"no documents|no field|does not quote"):
+                served.read({**held, "documents": documents})
+    own = {"document": {"text": "One fjord, two.", "whole": "words", "longest": 1}}
+    assert accepts(served.read(own), "fjord", "One fjord", "f") == [True, False, False]
+    assert served.read(own) is served.read(dict(own)) and served.has(own)
+    assert accepts(served.read({"document": "abc", "deny": ["b"]}), "ab", "b") == [True, False]
+    with pytest.raises(EmptySetError):
+        served.read({"document": {"text": ".", "whole": "words"}})
     served.close()
 
 
