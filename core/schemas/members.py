@@ -146,14 +146,28 @@ def refused_string(
         return {}
     first = _open_quote(text[:byte])
     ends = text[byte : byte + 1] in (b'"', b"")
-    read = text[first + 1 : byte if ends else character_end(text, byte)].decode("utf-8", "replace")
-    try:
-        member = json.loads(f'"{read}"', strict=False)
-    except ValueError:
-        member = read
-    tried = [(choices[number], held[number]) for number in numbers]
-    said = [of.refusal(str(choice), member, ends) for choice, of in tried if of is not None]
+    member = _read(text[first + 1 : byte if ends else character_end(text, byte)])
+    behind = string_end(text, first)
+    whole = member if behind is None else _read(text[first + 1 : behind - 1])
+    tried = [(str(choices[number]), held[number]) for number in numbers]
+    said = [
+        of.refusal(name, whole, True)
+        if of.leaves_out(whole.encode("utf-8", "surrogatepass"))
+        else of.refusal(name, member, ends)
+        for name, of in tried
+        if of is not None
+    ]
     return {"reason": "; ".join(said)}
+
+
+def _read(spelt: bytes) -> str:
+    """Return what stands between the quotes of a string; as it is where that is no JSON."""
+    read = spelt.decode("utf-8", "replace")
+    try:
+        found: str = json.loads(f'"{read}"', strict=False)
+    except ValueError:
+        return read
+    return found
 
 
 def _open_quote(text: bytes) -> int:

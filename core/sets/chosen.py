@@ -172,10 +172,14 @@ class ChosenSet(SpelledSet):
         row = self.row_of(text)
         return row is not None and (self.row_filter is None or bool(self.row_filter.kept[row]))
 
+    def leaves_out(self, text: bytes) -> bool:
+        """Say whether a text is a member of the sets that hold all of them, and none of them."""
+        return all(one.holds(text) for one in self.held) and not self.holds(text)
+
     def refusal(self, name: str, text: str, ends: bool) -> str:
         """Return why a text is none of them: what else is asked of a member, or as of a set."""
         data = text.encode("utf-8", "surrogatepass")
-        if not ends or not all(one.holds(data) for one in self.held):
+        if not ends or not self.leaves_out(data):
             return super().refusal(name, text, ends)
         out = any(one.holds(data) for one in self.out)
         why = "a set beside it holds it as well" if out else "the keywords beside it refuse it"

@@ -76,6 +76,10 @@ class MemberTexts(ABC):
             ends: Whether that is its end, and no such character.
         """
 
+    def leaves_out(self, text: bytes) -> bool:
+        """Say whether a text is a member of what these are some members of, and none of them."""
+        return False
+
     def candidates(self, texts_or_ids: Sequence[str]) -> MemberTexts:
         """Return some members alone.
 

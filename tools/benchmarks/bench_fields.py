@@ -22,7 +22,7 @@ from typing import Any
 
 from tools.benchmarks import report
 from tools.benchmarks.bench_start import CDEC, CITIES, SCHEMA, environment_of, seconds
-from tools.benchmarks.fields import corpora, members
+from tools.benchmarks.fields import corpora, members, queries
 from tools.benchmarks.fields.fitting import print_table
 from tools.benchmarks.fields.quotes import print_quotes
 from tools.benchmarks.fields.spelling import print_spelling
@@ -76,7 +76,7 @@ def main() -> None:
     parser = parser_of(__doc__, has_model=False)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--most-bytes", type=int, default=corpora.SIZES[-1])
-    kinds = [*SOURCES, "fit", "members", "quotes", "corpora", "canonical"]
+    kinds = [*SOURCES, "fit", "members", "queries", "quotes", "corpora", "canonical"]
     parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
     arguments = parser.parse_args()
     print(f"{report.machine()}\n")
@@ -88,6 +88,8 @@ def main() -> None:
         figures["fit"] = print_table(arguments.repeats)
     if "members" in arguments.only:
         figures["members"] = members.print_table()
+    if "queries" in arguments.only:
+        figures["queries"] = queries.print_table()
     if "quotes" in arguments.only:
         figures["quotes"] = print_quotes(arguments.repeats)
     if "corpora" in arguments.only:

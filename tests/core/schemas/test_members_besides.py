@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cdec.core.artifacts.opened import bind_arrays
+from cdec.compilers import compile_schema, verify_artifact
+from cdec.core.artifacts.opened import bind_arrays, open_artifact, read_artifact
 from cdec.core.constraint import NarrowedSet, text_verdicts
 from cdec.core.errors import ArtifactInvalidError, EmptySetError, UsageError
 from cdec.core.schemas.errors import SchemaUnsupportedError
@@ -167,6 +169,7 @@ def test_members_are_annotated_with_all_their_sets() -> None:
     ("schema", "text", "reason"),
     [
         ("pattern", "Par", "'Par' is a member of cities, and the keywords beside it refuse it"),
+        ("pattern", "/x", "'/x' is a member of cities, and the keywords beside it refuse it"),
         ("pattern", "Paris 3", "no member of cities begins with 'Paris '; nearest: 'Paris'"),
         (
             "another set",
@@ -183,6 +186,16 @@ def test_refusals_say_what_a_member_lacks(schema: str, text: str, reason: str) -
     (verdict,) = text_verdicts(ours, [data])
     assert not verdict["valid"] and verdict["reason"].startswith(reason)
     assert ours.accepts(data) is False
+
+
+def test_artifacts_are_verified(tmp_path: Path) -> None:
+    compile_schema(in_object(CASES["all of it"][0]), VOCABULARY, tmp_path / "s.arrow")
+    file = read_artifact(tmp_path / "s.arrow")
+    compared = verify_artifact(file)
+    assert not compared.differing and "cdec.members" in compared.same
+    opened = open_artifact(tmp_path / "s.arrow", sets=SETS)
+    assert opened.accepts(b'{"c": "Paris"}') is False
+    assert opened.accepts(b'{"c": "Paris 2"}') is True
 
 
 def test_pieces_of_a_corpus_are_filtered_by_nothing() -> None:
