@@ -135,12 +135,14 @@ const std::vector<SetMasks::Place> &SetMasks::places_of(int64_t at) {
 
 // Walks the vocabulary's trie by the scanner alone, whatever the parser says.
 void SetMasks::find_places(int64_t at, std::vector<Place> &found) {
-  ByteSet begins;
-  for (int64_t set = 0; set < grammar_.sets.size(); ++set)
-    begins |= grammar_.sets.bytes(grammar_.sets.start(set));
+  if (leads_.empty()) find_leading();
   std::vector<std::vector<int32_t>> states(1, {static_cast<int32_t>(at)});
   std::vector<uint8_t> text;
   for (int32_t node = 0; node < nodes();) {
+    if (!leads_[node]) {
+      node = tokens_.skip[node];
+      continue;
+    }
     const auto depth = static_cast<size_t>(tokens_.depth[node]);
     if (states.size() <= depth) states.resize(depth + 1);
     text.resize(depth);
@@ -151,14 +153,62 @@ void SetMasks::find_places(int64_t at, std::vector<Place> &found) {
       node = tokens_.skip[node];
       continue;
     }
-    for (int32_t below = node + 1; may_begin && below < tokens_.skip[node];
-         below = tokens_.skip[below])
-      if (begins[tokens_.node_byte[below]]) {
-        found.push_back({node, text});
-        break;
-      }
+    if (may_begin && begins_below(node)) found.push_back({node, text});
     ++node;
   }
+}
+
+// Whether a token goes on behind a node with a byte with which members begin.
+bool SetMasks::begins_below(int32_t node) const {
+  for (int32_t below = node + 1; below < tokens_.skip[node]; below = tokens_.skip[below])
+    if (begins_[tokens_.node_byte[below]]) return true;
+  return false;
+}
+
+// Marks the nodes at or below which a member may begin: behind a byte that ends a terminal which one
+// may follow, and before one with which members begin. All others are left out of every walk.
+void SetMasks::find_leading() {
+  for (int64_t set = 0; set < grammar_.sets.size(); ++set)
+    begins_ |= grammar_.sets.bytes(grammar_.sets.start(set));
+  const ByteSet ends = ends_before_members();
+  leads_.assign(nodes(), 0);
+  for (int32_t node = nodes(); node-- > 0;) {
+    leads_[node] = ends[tokens_.node_byte[node]] && begins_below(node);
+    for (int32_t below = node + 1; !leads_[node] && below < tokens_.skip[node];
+         below = tokens_.skip[below])
+      leads_[node] = leads_[below];
+  }
+}
+
+// The bytes with which terminals end that a member may follow; some more where repetitions are counted,
+// whose copies share rows.
+ByteSet SetMasks::ends_before_members() {
+  const auto &columns = grammar_.columns;
+  const int64_t rows = grammar_.classes > 0 ? columns.delta.size / grammar_.classes : 0;
+  std::vector<uint8_t> is_end(rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    const Range own = range_of(columns.match_offsets, row, columns.match_terminals.size);
+    for (int64_t at = own.begin; at < own.end; ++at) {
+      const int32_t terminal = columns.match_terminals[at];
+      is_end[row] |= grammar_.is_terminal(terminal) && is_followed(terminal);
+    }
+  }
+  const bool is_any = std::ranges::find(is_end, 1) != is_end.end();
+  std::vector<uint8_t> classes(grammar_.classes);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t each = 0; each < grammar_.classes; ++each) {
+      const int64_t step = columns.delta[row * grammar_.classes + each];
+      if (step == -1) continue;
+      const bool is_plain = step >= 0 && step < grammar_.scanner_states;
+      const int64_t after = is_plain ? grammar_.row_of(step) : rows;
+      classes[each] |= after < rows ? is_end[after] : is_any;
+    }
+  ByteSet found;
+  for (int byte = 0; byte < 256; ++byte) {
+    const int64_t each = columns.byte_class[byte];
+    found[byte] = 0 <= each && each < grammar_.classes && classes[each];
+  }
+  return found;
 }
 
 // Moves scanner states over a byte; terminals that end begin those of their contexts.

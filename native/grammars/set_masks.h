@@ -66,6 +66,9 @@ class SetMasks {
 
   const std::vector<Place> &places_of(int64_t at);
   void find_places(int64_t at, std::vector<Place> &found);
+  bool begins_below(int32_t node) const;
+  ByteSet ends_before_members();
+  void find_leading();
   void step_scanner(const std::vector<int32_t> &from, uint8_t byte, std::vector<int32_t> &after,
                     bool &may_begin);
   bool is_followed(int64_t terminal);
@@ -93,6 +96,8 @@ class SetMasks {
   Table place_index_;  // scanner state -> places
   std::vector<std::vector<Place>> places_;
   std::vector<int8_t> followed_;  // by terminal
+  ByteSet begins_;                // bytes with which members begin
+  std::vector<uint8_t> leads_;    // by node: whether a member may begin at or below it
   std::vector<Cursor> depths_;    // of the walk under way, by depth
   std::vector<Rest> rests_;       // of the row under way
 };

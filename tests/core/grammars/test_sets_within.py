@@ -134,6 +134,33 @@ def test_masks_of_random_grammars_are_those_of_alternatives(seed: int) -> None:
     assert_same_masks(ours.with_sets(given), whole, seed, 150)
 
 
+@pytest.mark.parametrize("pattern", ["a{2,3000}", "(ab?){1,3000}", "[ab]{0,2000},"])
+def test_members_begin_behind_long_counted_repetitions(pattern: str) -> None:
+    case = set_case("b", "ba,", ",a", "aab")
+    pieces = [
+        b"a",
+        b"b",
+        b",",
+        b"ab",
+        b"aab",
+        b"aaba",
+        b"b,",
+        b",b",
+        b"a,a",
+        b"aaaab,",
+        b"ba,x",
+        b"x",
+    ]
+    vocabulary = Vocabulary(
+        [*pieces, b""], eos_token_ids=[len(pieces)], special_token_ids=[len(pieces)]
+    )
+    rules = f'start: N S x?\nx: "x" | N\nN: /{pattern}/\n'
+    whole = grammar_constraint(f"{rules}S: {written(case.texts)}\n", vocabulary, lexer="dynamic")
+    ours = grammar_constraint(f"{rules}%declare S\n", vocabulary)
+    assert len(ours.arrays.loop_row)
+    assert assert_same_masks(ours.with_sets({"S": case.given}), whole, 5, 150) > 100
+
+
 def test_pieces_of_documents_are_annotated_with_their_places() -> None:
     ours = sql().with_sets({"CITY": QUOTED[0].given, "TOWN": QUOTED[1].given})
     (verdict,) = text_verdicts(ours, ["SELECT 2é FROM a b".encode()])
