@@ -446,21 +446,20 @@ def _picked(
         view, offsets: Of the corpus.
         kept: Numbers of the documents. documents: They, with offsets of their own.
     """
-    is_kept = np.zeros(len(view.data), np.bool_)
-    for number in kept:
-        is_kept[offsets[number] : offsets[number + 1]] = True
-    own = [is_kept[view.begin[a:b]] for a, b in chunks(len(view.begin))]
+    moved = np.full(len(view.data), -1, np.int32)
+    for at, number in enumerate(kept):
+        first, stop = documents.offsets[at : at + 2]
+        moved[offsets[number] : offsets[number + 1]] = np.arange(first, stop, dtype=np.int32)
+    picked: dict[str, list[NDArray[Any]]] = {"begin": [], "length": [], "least": []}
+    for a, b in chunks(len(view.begin)):
+        begin = moved[view.begin[a:b]]
+        own = begin >= 0
+        picked["begin"].append(begin[own])
+        picked["length"].append(view.length[a:b][own] if len(view.length) else view.length)
+        least = view.least[a:b] - view.begin[a:b] + begin if len(view.least) else begin
+        picked["least"].append(least[own] if len(view.least) else view.least)
     found: dict[str, NDArray[Any]] = {"data": documents.text}
-    for name in ("begin", "length", "least"):
-        column = getattr(view, name)
-        parts = zip(own, chunks(len(column)), strict=False)
-        found[name] = np.concatenate([column[a:b][mine] for mine, (a, b) in parts] or [column])
-    starts = offsets[np.array(kept)]
-    for a, b in chunks(len(found["begin"])):
-        own_documents = np.searchsorted(starts, found["begin"][a:b], "right") - 1
-        back = (starts - documents.offsets[:-1])[own_documents].astype(np.int32)
-        for name in ("begin", "least"):
-            found[name][a:b] -= back[: len(found[name][a:b])]
+    found |= {name: np.concatenate(parts) for name, parts in picked.items()}
     ends = [view.ends[offsets[number] : offsets[number + 1]] for number in kept]
     return found | {"ends": np.append(np.concatenate(ends), False) if len(view.ends) else view.ends}
 
