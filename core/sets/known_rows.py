@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.native import library
+from cdec.core.recent import Recent
 from cdec.core.sets.trie import SetArrays
 
 Part = tuple[int, int, int]
 """Start state, fewest characters, most or -1."""
 _MOST_KEPT = 8
-"""Answers of automata that are remembered; the oldest goes."""
+"""Answers of automata that are remembered."""
 _FEW = 64
 """How much smaller a trie is whose texts are looked up one by one in the other."""
 
@@ -42,7 +43,7 @@ class KnownRows:
     """What was asked of the rows of one trie of texts, whose tokens are bytes."""
 
     def __init__(self) -> None:
-        self._accepted: dict[bytes, NDArray[np.bool_]] = {}
+        self._accepted: Recent[NDArray[np.bool_]] = Recent(_MOST_KEPT)
         self._rows_in: WeakKeyDictionary[SetArrays, NDArray[np.int64]] = WeakKeyDictionary()
 
     def accepted(
@@ -53,24 +54,7 @@ class KnownRows:
         columns: list[NDArray[Any]] = [*automata.edges, automata.labels]
         for column in columns:
             named.update(column.data)
-        key = named.digest()
-        if key not in self._accepted:
-            found = np.zeros(arrays.n_rows, np.bool_)
-            for start, low, high in parts:
-                library.mark_accepted(
-                    automata.edges,
-                    automata.labels,
-                    start,
-                    low,
-                    high,
-                    arrays.tokens,
-                    arrays.row_offsets,
-                    found,
-                )
-            if len(self._accepted) >= _MOST_KEPT:
-                del self._accepted[next(iter(self._accepted))]
-            self._accepted[key] = found
-        return self._accepted[key]
+        return self._accepted.get(named.digest(), lambda: _accepted(arrays, parts, automata))
 
     def rows_in(self, arrays: SetArrays, other: SetArrays) -> NDArray[np.int64]:
         """Return the row of each text in another trie, int64[R], -1 for none. O(bytes) once."""
@@ -80,6 +64,14 @@ class KnownRows:
             found = _looked_up(arrays, other) if few else _merged(arrays, other)
             self._rows_in[other] = found
         return found
+
+
+def _accepted(arrays: SetArrays, parts: Sequence[Part], automata: Automata) -> NDArray[np.bool_]:
+    found = np.zeros(arrays.n_rows, np.bool_)
+    texts = arrays.tokens, arrays.row_offsets
+    for start, low, high in parts:
+        library.mark_accepted(*automata, start, low, high, *texts, found)
+    return found
 
 
 def _looked_up(arrays: SetArrays, other: SetArrays) -> NDArray[np.int64]:
