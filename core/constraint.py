@@ -69,8 +69,9 @@ class Facts:
         ends_itself: Whether the last token of a member may give DONE without an end id. Scores
             count no end event there; denial refuses such constraints.
         has_terminals: Whether texts are read as terminals: ``with_lookahead`` answers.
-        takes_bytes: Whether sessions can ``advance_bytes``: healing needs it, denial counts members
-            by it.
+        takes_bytes: Whether sessions can ``advance_bytes``: denial counts members by it.
+        takes_pieces: Whether sessions can ``advance_piece`` where they count tokens: healing needs
+            one of the two.
         has_speculation_keys: Whether sessions have ``speculation_keys``; drafts from counts leave
             others alone.
         reach: How well sessions know ``fewest_tokens``: EXACT, or CONSERVATIVE where they are
@@ -100,6 +101,7 @@ class Facts:
     ends_itself: bool = False
     has_terminals: bool = False
     takes_bytes: bool = False
+    takes_pieces: bool = False
     has_speculation_keys: bool = False
     reach: str | None = None
     lookahead: int | None = None

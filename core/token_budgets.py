@@ -16,7 +16,9 @@ BUDGETS_KEY = "cdec.budgets"
 """Metadata: pairs of a part's number and of how many tokens it may have, ascending."""
 
 
-def budgets_of(metadata: Mapping[str, str], parts: int) -> NDArray[np.int32] | None:
+def budgets_of(
+    metadata: Mapping[str, str], parts: int, key: str = BUDGETS_KEY
+) -> NDArray[np.int32] | None:
     """Return how many tokens each of some parts may have, -1 for any; None: all may have any.
 
     Raises:
@@ -24,12 +26,12 @@ def budgets_of(metadata: Mapping[str, str], parts: int) -> NDArray[np.int32] | N
     """
     expected = "ascending pairs of a part and a number of tokens from 1 on"
     try:
-        pairs = np.array(json.loads(metadata.get(BUDGETS_KEY, "[]")), np.int64).reshape(-1, 2)
+        pairs = np.array(json.loads(metadata.get(key, "[]")), np.int64).reshape(-1, 2)
     except (ValueError, TypeError, OverflowError, RecursionError):
         pairs = np.array([[-1, 0]])
     numbers, most = pairs[:, 0], pairs[:, 1]
     is_good = (numbers >= 0) & (numbers < parts) & (most > 0) & (most < 1 << 31)
-    require(bool(is_good.all() and (np.diff(numbers) > 0).all()), BUDGETS_KEY, expected)
+    require(bool(is_good.all() and (np.diff(numbers) > 0).all()), key, expected)
     if not len(pairs):
         return None
     found = np.full(parts, -1, np.int32)

@@ -1,16 +1,21 @@
-"""Attributes of definitions in Lark's dialect: ``NAME[max_tokens=8]: ...``, as in llguidance."""
+"""Attributes of definitions: ``name[max_tokens=8]: ...``, as in llguidance, and with ``::=``."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from cdec.compilers.grammars.analysis import closed_nonterminals
 from cdec.compilers.grammars.decoding import decode_source
-from cdec.compilers.grammars.definition import Grammar, GrammarLimits
+from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule
+from cdec.compilers.grammars.parser.tables import ParseTables, rows_of
 from cdec.compilers.grammars.special import placed
+from cdec.core.grammars.budgets import RULES_KEY, STATES_KEY
 from cdec.core.grammars.errors import GrammarError, GrammarSyntaxError, GrammarUnsupportedError
+from cdec.core.token_budgets import BUDGETS_KEY
 
 _PIECE = re.compile(
     r"""
@@ -18,6 +23,14 @@ _PIECE = re.compile(
         | /(?!/)(?:[^/\\]|\\[\s\S])*/[imslux]* )
     | ^[ \t]*[?!]*(?P<name>_?[A-Za-z]\w*)[ \t]*(?:\{[^}\n]*\})?(?:\.-?\d+)?[ \t]*
       (?P<said>\[[^\]\n]*\])[ \t]*(?:\.-?\d+)?[ \t]*:
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+_EBNF_PIECE = re.compile(
+    r"""
+      (?P<skip> \#[^\n]* | "(?:[^"\\\n]|\\[^\n])*" | '(?:[^'\\\n]|\\[^\n])*')
+    | ^[ \t]*(?P<name>[A-Za-z_][\w-]*)[ \t]*(?P<said>\[[^\]\n]*\])[ \t]*::=
+    | (?P<class> \[(?:[^\]\\\n]|\\[^\n])*\])
     """,
     re.VERBOSE | re.MULTILINE,
 )
@@ -42,7 +55,7 @@ class Held(NamedTuple):
 
 
 def without_attributes(
-    source: str | bytes, limits: GrammarLimits
+    source: str | bytes, limits: GrammarLimits, *, is_ebnf: bool = False
 ) -> tuple[str | bytes, Mapping[str, Held]]:
     """Return a grammar without attributes, every place as it was, and what they say, by name.
 
@@ -54,7 +67,7 @@ def without_attributes(
     text = decode_source(source, limits)
     found: dict[str, Held] = {}
     pieces, done = list[str](), 0
-    for piece in _PIECE.finditer(text):
+    for piece in (_EBNF_PIECE if is_ebnf else _PIECE).finditer(text):
         if piece["said"] is None:
             continue
         at, end = piece.span("said")
@@ -92,22 +105,28 @@ def _number(owner: str, name: str, value: str, text: str, at: int) -> int:
 def with_budgets(grammar: Grammar, held: Mapping[str, Held]) -> Grammar:
     """Return a grammar whose terminals may have so many tokens.
 
-    A rule's number is that of the terminals that are all of its body.
+    The number of a rule whose body is terminals of its own is theirs: so no lexer is in its way.
 
     Raises:
-        GrammarUnsupportedError: A name is that of no terminal that rules read, or of a rule whose
-            body is more than terminals of its own.
+        GrammarUnsupportedError: A name is that of no terminal, and no rule, that rules read; or of
+            a rule beside an indenter.
     """
-    terminals = list(grammar.terminals)
+    terminals, rules = list(grammar.terminals), dict[str, int]()
     for name, one in held.items():
-        for number in _terminals_of(grammar, name, one):
+        numbers = _terminals_of(grammar, name, one)
+        if not numbers:
+            rules[name] = one.most
+        for number in numbers:
             before = terminals[number].max_tokens or one.most
             terminals[number] = replace(terminals[number], max_tokens=min(before, one.most))
-    return replace(grammar, terminals=tuple(terminals)) if held else grammar
+    if not held:
+        return grammar
+    return replace(grammar, terminals=tuple(terminals), rule_tokens=tuple(rules.items()))
 
 
 def _terminals_of(grammar: Grammar, name: str, held: Held) -> set[int]:
-    if name.lstrip("_")[:1].isupper():
+    """Return the terminals whose number a definition's is; none where tokens are a rule's own."""
+    if grammar.dialect == "lark" and name.lstrip("_")[:1].isupper():
         found = {n for n, terminal in enumerate(grammar.terminals) if terminal.name == name}
         read = {symbol for rule in grammar.rules for symbol in rule.rhs} | grammar.ignored
         if not found & read:
@@ -120,11 +139,69 @@ def _terminals_of(grammar: Grammar, name: str, held: Held) -> set[int]:
     bodies = {rule.rhs for rule in grammar.rules if ~rule.lhs in numbers}
     own = {body[0] for body in bodies if len(body) == 1 and body[0] >= 0}
     others = {s for rule in grammar.rules if ~rule.lhs not in numbers for s in rule.rhs}
-    if not bodies or len(own) < len(bodies) or own & (others | grammar.ignored):
+    if not bodies:
         raise held.unsupported(
-            f"the rule {name} is not one of terminals alone that no other rule reads, and tokens "
-            "are counted of terminals",
-            f"write it as a terminal, {name.upper()}[max_tokens={held.most}]: ..., or give the "
-            "number to terminals within it",
+            f"no text has a part that is the rule {name}, so that its tokens are none",
+            "leave the number out, or use the rule",
         )
-    return own
+    is_own = len(own) == len(bodies) and not own & (others | grammar.ignored)
+    if not is_own and grammar.indenter is not None:
+        raise held.unsupported(
+            f"{name} is a rule of more than terminals of its own, whose tokens are not counted "
+            "beside an indenter",
+            "give the number to terminals within it",
+        )
+    return own if is_own else set()
+
+
+def budget_metadata(grammar: Grammar, tables: ParseTables) -> dict[str, str]:
+    """Return what an artifact records of how many tokens terminals and rules may have."""
+    terminals = [(n, t.max_tokens) for n, t in enumerate(grammar.terminals) if t.max_tokens]
+    found = {BUDGETS_KEY: terminals}
+    if grammar.rule_tokens:
+        own = [dict(grammar.rule_tokens).get(name) for name in tables.nonterminals]
+        least, nullable = _least_tokens(tables.rules, own)
+        found[RULES_KEY] = [
+            (number, most)
+            for number, rule in enumerate(tables.rules)
+            if (most := own[rule.lhs]) is not None
+        ]
+        found[STATES_KEY] = _of_states(tables, least, nullable)
+    return {key: json.dumps(pairs) for key, pairs in found.items() if pairs}
+
+
+def _least_tokens(
+    rules: Sequence[Rule], own: Sequence[int | None]
+) -> tuple[dict[int, int], frozenset[int]]:
+    """Return the least number of a rule that each nonterminal may begin; the nullable ones."""
+    nullable = closed_nonterminals(rules, frozenset())
+    least = {lhs: most for lhs, most in enumerate(own) if most is not None}
+    is_over = False
+    while not is_over:
+        is_over = True
+        for rule in rules:
+            for symbol in rule.rhs if rule.lhs in least else ():
+                if symbol < 0 and least[rule.lhs] < least.get(~symbol, _MOST_TOKENS):
+                    least[~symbol], is_over = least[rule.lhs], False
+                if symbol >= 0 or ~symbol not in nullable:
+                    break
+    return least, nullable
+
+
+def _of_states(
+    tables: ParseTables, least: Mapping[int, int], nullable: frozenset[int]
+) -> list[tuple[int, int]]:
+    """Return the states whose symbol may begin a rule with a number, and the least of these."""
+    found = []
+    for state, items in enumerate(
+        rows_of(tables.item_offsets, tables.item_rules, tables.item_dots)
+    ):
+        numbers = [
+            least[tables.rules[rule].lhs]
+            for rule, dot in items
+            if tables.rules[rule].lhs in least
+            and all(s < 0 and ~s in nullable for s in tables.rules[rule].rhs[: dot - 1])
+        ]
+        if numbers:
+            found.append((state, min(numbers)))
+    return found

@@ -21,10 +21,15 @@ from cdec.compilers.grammars.assemble import (
     grammar_metadata,
     precompute_masks,
 )
-from cdec.compilers.grammars.attributes import Held, with_budgets, without_attributes
+from cdec.compilers.grammars.attributes import (
+    Held,
+    budget_metadata,
+    with_budgets,
+    without_attributes,
+)
 from cdec.compilers.grammars.automata.program import Counting
 from cdec.compilers.grammars.blanks import bound_blanks
-from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Lexer
+from cdec.compilers.grammars.definition import GrammarLimits, Lexer
 from cdec.compilers.grammars.indentation import Indented, follow_blocks, lay_out
 from cdec.compilers.grammars.options import (
     MAX_WHITESPACE,
@@ -52,13 +57,12 @@ from cdec.compilers.written import writer
 from cdec.core.artifacts.opened import bind_arrays
 from cdec.core.artifacts.read import UNNAMED as NO_FILE
 from cdec.core.artifacts.write import MADE_FROM_KEY
-from cdec.core.grammars.budgets import require_budgets
+from cdec.core.grammars.budgets import FOLLOWED_KEY, are_followed, require_budgets
 from cdec.core.grammars.columns import MARKER, SET_TERMINALS_KEY, SETS_KEY, arrays_from
 from cdec.core.grammars.errors import EmptyLanguageError, GrammarUnsupportedError
 from cdec.core.grammars.special import SpecialTokens
 from cdec.core.progress import Progress, silent
 from cdec.core.sets.within import digests_of, pinned_metadata
-from cdec.core.token_budgets import BUDGETS_KEY
 from cdec.core.tokens.token_trie import TokenTrie
 
 if TYPE_CHECKING:
@@ -240,7 +244,8 @@ def _named(source: str | bytes, vocabulary: Vocabulary, options: GrammarOptions)
             plain, held = without_attributes(source, options.limits)
             named = Named(*with_stand_ins(plain, vocabulary, options.limits), held)
         elif options.format in ("ebnf", "gbnf"):
-            named = Named(*with_stand_ins(source, vocabulary, options.limits, is_ebnf=True))
+            plain, held = without_attributes(source, options.limits, is_ebnf=True)
+            named = Named(*with_stand_ins(plain, vocabulary, options.limits, is_ebnf=True), held)
         if named.special and options.indenter:
             raise GrammarUnsupportedError(
                 "a grammar with an indenter names special tokens", hint="leave one of the two out"
@@ -305,20 +310,18 @@ def _build(
         metadata["cdec.plain"] = grammar.plain
     if options.made_from:
         metadata[MADE_FROM_KEY] = options.made_from
-    metadata |= _budgets(made.grammar)
-    require_budgets(arrays_from(arrays), metadata, vocabulary)
+    if grammar.rule_tokens or any(t.max_tokens for t in made.grammar.terminals):
+        metadata |= budget_metadata(made.grammar, made.tables)
+        compiled = arrays_from(arrays)
+        if are_followed(compiled, metadata, vocabulary):
+            metadata[FOLLOWED_KEY] = "1"
+        require_budgets(compiled, metadata, vocabulary)
     names = [made.grammar.terminals[number].name for number in sets]
     metadata |= pinned_metadata(options.set_digests, names)
     if sets:
         metadata[SETS_KEY] = json.dumps(names)
         metadata[SET_TERMINALS_KEY] = json.dumps(sets)
     return arrays, metadata, report
-
-
-def _budgets(grammar: Grammar) -> dict[str, str]:
-    """Return what an artifact records of how many tokens terminals may have."""
-    found = [(n, t.max_tokens) for n, t in enumerate(grammar.terminals) if t.max_tokens]
-    return {BUDGETS_KEY: json.dumps(found)} if found else {}
 
 
 def _with_markers(vocabulary: Vocabulary) -> NDArray[np.bool_]:
@@ -339,7 +342,7 @@ def _read(
     """Return the grammar with its lexer, tables and automata; note in the report what they are."""
     report, limits = clock.report, options.limits
     with clock.phase("read"):
-        written = with_budgets(read_grammar(named.source, options), named.held)
+        written = with_budgets(read_grammar(named.source, options, named.held), named.held)
         written, blanks, unbounded = bound_blanks(written, options.max_whitespace, limits)
     with clock.phase("tables"):
         # subtle: line breaks are cut by their columns, which are counts as well.
@@ -374,6 +377,12 @@ def _parts(
         raise UncountableError
     plain: list[NDArray[np.int32]] = []
     with clock.phase("scanner"):
+        if looks_around and grammar.rule_tokens:
+            raise GrammarUnsupportedError(
+                f"terminals look at what stands around them, and tokens are counted of the rule "
+                f"{grammar.rule_tokens[0][0]}",
+                hint="give the number to terminals within it",
+            )
         if looks_around:
             from cdec.compilers.grammars.lookaround.refine import refine
 

@@ -98,6 +98,7 @@ class Grammar:
             of ``source`` out, and a regular expression as ``re`` reads it, where that is another;
             else "".
         indenter: How indentation becomes terminals; None where it means nothing.
+        rule_tokens: Names of rules, and how many tokens a text of one may have.
     """
 
     terminals: tuple[Terminal, ...]
@@ -113,6 +114,7 @@ class Grammar:
     alone: frozenset[int] = frozenset()
     plain: str = ""
     indenter: Indenter | None = None
+    rule_tokens: tuple[tuple[str, int], ...] = ()
 
     @property
     def everywhere(self) -> frozenset[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -14,12 +14,17 @@ from cdec.core.errors import CdecError
 from cdec.core.grammars.indenter import Indenter
 
 
-def read_grammar(text: bytes | str, options: GrammarOptions = GrammarOptions()) -> Grammar:
+def read_grammar(
+    text: bytes | str,
+    options: GrammarOptions = GrammarOptions(),
+    apart: Collection[str] = (),
+) -> Grammar:
     """Read a grammar in the dialect that the options name.
 
     Args:
         text: UTF-8, perhaps with a byte order mark; line ends of either kind.
         options: All are used; of ``limits`` those of the text and its rules.
+        apart: Names of ``::=`` rules that stay rules, though they are regular.
 
     Returns:
         The grammar as written: ``analyse`` comes next.
@@ -30,7 +35,7 @@ def read_grammar(text: bytes | str, options: GrammarOptions = GrammarOptions()) 
         LimitError: A limit is passed.
     """
     with naming_source(options):
-        grammar = _read(text, options)
+        grammar = _read(text, options, apart)
     return grammar if options.lexer is None else replace(grammar, lexer=options.lexer)
 
 
@@ -45,7 +50,7 @@ def naming_source(options: GrammarOptions) -> Iterator[None]:
         raise
 
 
-def _read(text: bytes | str, options: GrammarOptions) -> Grammar:
+def _read(text: bytes | str, options: GrammarOptions, apart: Collection[str]) -> Grammar:
     start, limits = options.start, options.limits
     if options.format == "regex":
         return read_regex(
@@ -58,7 +63,7 @@ def _read(text: bytes | str, options: GrammarOptions) -> Grammar:
     if options.format in ("ebnf", "gbnf"):
         from cdec.compilers.grammars.ebnf.read import read_ebnf  # lark texts need none of it
 
-        return read_ebnf(source, start=start, limits=limits)
+        return read_ebnf(source, start=start, limits=limits, apart=apart)
     from cdec.compilers.grammars.lark.source import read_lark  # lark is for its texts alone
 
     folder = options.allow_imports

@@ -156,7 +156,7 @@ class HealedConstraint(WrappedConstraint):
     counts all tokens drawn.
 
     Args:
-        inner: A constraint that ``takes_bytes``.
+        inner: A constraint that ``takes_bytes`` or ``takes_pieces``.
         prefix: At least one byte, which the vocabulary can spell.
         tokens: Of ``inner.vocabulary``; None sorts them.
 
@@ -167,7 +167,7 @@ class HealedConstraint(WrappedConstraint):
     def __init__(
         self, inner: Constraint, prefix: bytes, tokens: SortedTokens | None = None
     ) -> None:
-        if not inner.facts.takes_bytes:
+        if not (inner.facts.takes_bytes or inner.facts.takes_pieces):
             raise no_use(inner, "heal")
         super().__init__(inner)
         self.prefix = prefix
@@ -194,7 +194,7 @@ class HealedConstraint(WrappedConstraint):
 
         def enter(number: int, token: int) -> int:
             onward = positions[number].beyond[token]
-            return int(inner.advance_bytes(inner.start(1), [onward])[0])
+            return int(inner.advance_piece(inner.start(1), [onward])[0])
 
         return on_device(HealedSession(inner, self.vocabulary, positions, enter), device)
 
@@ -251,5 +251,5 @@ def _accepted(session: Session, ids: Sequence[int], onward: Sequence[bytes]) -> 
     """Return the tokens, and how they go on, if a text may begin as they go on."""
     if not ids:
         return {}
-    after = session.advance_bytes(session.start(len(ids)), list(onward))
+    after = session.advance_piece(session.start(len(ids)), list(onward))
     return {ids[row]: onward[row] for row in np.flatnonzero(after != DEAD).tolist()}

@@ -402,7 +402,7 @@ class WrappedConstraint(Constraint):
 
     def _facts_within(self, **changed: Any) -> Facts:
         """Return what is declared of the constraint within, with changes."""
-        own = {"begun": self.begun, "prefill": None, "reach": None}
+        own = {"begun": self.begun, "prefill": None, "reach": None, "takes_pieces": False}
         return replace(self.inner.facts, **{**own, **changed})
 
     @cached_property

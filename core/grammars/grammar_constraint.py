@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
@@ -17,7 +16,12 @@ from cdec.core.constraint import CONSERVATIVE, EXACT, Facts, NarrowedSet, no_set
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.grammars.artifact import check_grammar, check_grammar_shape, sets_of
-from cdec.core.grammars.budgets import budget_refusal, require_budgets
+from cdec.core.grammars.budgets import (
+    BUDGET_KEYS,
+    GrammarBudgets,
+    budget_refusal,
+    require_budgets,
+)
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays, arrays_from
 from cdec.core.grammars.explain import (
     Names,
@@ -43,7 +47,6 @@ from cdec.core.native import library
 from cdec.core.session import Session
 from cdec.core.sets.spelled import spelled
 from cdec.core.sets.within import MemberTexts, given_sets, narrowed_sets, require_pinned
-from cdec.core.token_budgets import BUDGETS_KEY, budgets_of
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.core.verdicts import TokenRefusal, line_and_column
@@ -157,9 +160,10 @@ class GrammarConstraint(StoredConstraint):
         return replace(
             self.of_kind,
             # subtle: of a terminal's texts only long ones may be those that the lexer reads as it.
-            is_sound=is_sound and not is_held,
+            is_sound=self._budgets.is_followed if self._budgets else is_sound,
             takes_bytes=not is_held,
-            budgets=EXACT if is_held else None,
+            takes_pieces=is_held,
+            budgets=(EXACT if self._budgets.are_exact else CONSERVATIVE) if self._budgets else None,
             lookahead=self._lookahead,
             reach=self._reach_is,
             metadata=self.metadata,
@@ -178,9 +182,10 @@ class GrammarConstraint(StoredConstraint):
     @cached_property
     def _reach_is(self) -> str | None:
         """How well ends are known: of one terminal exactly, of others by a way to one."""
-        if self._lookahead is not None or self.set_names or self._budgets is not None:
+        if self._lookahead is not None or self.set_names:
             return None
         is_plain = self.lexer != "dynamic" and is_measured(self.arrays, self._image)
+        is_plain = is_plain and self._budgets is None
         return EXACT if is_plain else CONSERVATIVE
 
     @cached_property
@@ -218,7 +223,7 @@ class GrammarConstraint(StoredConstraint):
                 members, tokens = [one.add for one in given], TokenTrie.of(self._image).arrays()
                 self._engine.add_sets([*self._set_terminals.values()], members, tokens)
             if self._budgets is not None:
-                self._engine.add_budgets(self._budgets, TokenTrie.of(self._image).arrays())
+                self._budgets.add_to(self._engine, self._image)
         reach = (lambda: self._reach) if self._reach_is == EXACT else None
         trie = (lambda: self._trie) if self._reach_is else None
         return GrammarSession(self._engine, self.vocabulary.width, reach, trie)
@@ -234,13 +239,13 @@ class GrammarConstraint(StoredConstraint):
         )
 
     @cached_property
-    def _budgets(self) -> NDArray[np.int32] | None:
-        return budgets_of(self.metadata, len(self.arrays.ignored))
+    def _budgets(self) -> GrammarBudgets | None:
+        return GrammarBudgets.of(self.arrays, self.metadata)
 
     @property
     def _without_budgets(self) -> GrammarConstraint:
         """The same texts whatever tokens spell them: it takes bytes."""
-        metadata = {name: said for name, said in self.metadata.items() if name != BUDGETS_KEY}
+        metadata = {name: said for name, said in self.metadata.items() if name not in BUDGET_KEYS}
         return self._with(self.sets, metadata=metadata)
 
     @cached_property
@@ -355,11 +360,11 @@ class GrammarConstraint(StoredConstraint):
     def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
         """Return where a text is refused, by following its bytes, as ``text_refusal``."""
         image = self._in_image(text)
-        held = self._budgets is not None
-        free = self._without_budgets._on_host() if held else session
+        budgets = self._budgets
+        free = session if budgets is None else self._without_budgets._on_host()
         refusal = text_refusal(free, self._shown, self.names, image, shown)
-        if refusal is None and held:
-            refusal = budget_refusal(session, free, self.names, self._image, image)
+        if refusal is None and budgets is not None:
+            refusal = budget_refusal(session, free, self.names, budgets, self._image, image)
         if refusal is None:
             return None
         if self.set_names:

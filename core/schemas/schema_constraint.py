@@ -188,6 +188,7 @@ class SchemaConstraint(StoredConstraint):
         return replace(
             self.of_kind,
             takes_bytes=not is_limited,
+            takes_pieces=is_limited,
             budgets=how_exact(self.vocabulary) if is_limited else None,
             is_sound=self.metadata.get("cdec.sound") == "1" and not missing,
             metadata=self.metadata,

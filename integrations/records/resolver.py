@@ -604,7 +604,7 @@ class ConstraintResolver:
         from cdec.core.combine.healing import HealedConstraint
         from cdec.core.constraint import no_use
 
-        if not constraint.facts.takes_bytes:
+        if not (constraint.facts.takes_bytes or constraint.facts.takes_pieces):
             raise no_use(constraint, "heal")
         tokens = self._sorted_tokens()
         kept, prefix = tokens.cut(self._model.encode_prompt(prompt))

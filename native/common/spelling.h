@@ -48,11 +48,15 @@ class Spelling {
 
   // Whether a byte is a token.
   bool is_token(uint8_t byte) const { return roots_[byte] >= 0 && has_token(roots_[byte]); }
-
- private:
   bool has_token(int32_t node) const {
     return tokens_.token_offsets[node] < tokens_.token_offsets[node + 1];
   }
+  // The node behind a node, -1 for the root, and a byte; -1 where no token goes on.
+  int32_t child_of(int32_t node, int32_t byte) const {
+    return node < 0 ? roots_[byte] : child(node + 1, tokens_.skip[node], byte);
+  }
+
+ private:
   int32_t child(int32_t first, int32_t last, int32_t byte) const {
     while (first < last && tokens_.node_byte[first] != byte) first = tokens_.skip[first];
     return first < last ? first : -1;

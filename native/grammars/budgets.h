@@ -1,5 +1,7 @@
-// Terminals that may have so many tokens: which states behind a token still lead on.
+// Terminals and rules that may have so many tokens: which states behind a token still lead on.
 //
+// Where rules have a number, those do from which some way to an end keeps all numbers
+// (counted_ends.h). Else it is enough that the terminal under way ends in time.
 // A configuration counts the tokens in which a byte of its terminal stands. Behind a token one is
 // asked for that ends the terminal within what is left, or, where none does, for a second one, and so
 // on: a search through the session's own states, as the tokens and the parser have it.
@@ -8,7 +10,7 @@
 #include <array>
 #include <unordered_set>
 
-#include "engine.h"
+#include "counted_ends.h"
 
 namespace cdec::grammars {
 
@@ -20,17 +22,132 @@ inline std::span<const int32_t> under_way(const Grammar &grammar, int64_t at) {
   return grammar.is_row(row) ? grammar.live(row) : std::span<const int32_t>();
 }
 
-// `Session`: `engine`, `states`, `intern`, `load` and `may_end`.
+// `Session`: `engine`, `states`, `intern`, `load`, `may_end`, `next`, and what CountedEnds asks for.
 template <class Session>
 class Budgets {
  public:
   explicit Budgets(Session &session)
-      : session_(session), engine_(session.engine), grammar_(engine_.grammar) {
-    measure();
+      : session_(session), engine_(session.engine), grammar_(engine_.grammar), ends_(session) {
+    if (!grammar_.counts_rules()) measure();
+    for (const auto *numbers : {&grammar_.terminal_tokens, &grammar_.rule_tokens})
+      for (const int32_t most : *numbers)
+        if (most >= 0) least_ = std::min(least_, most);
   }
 
-  // The state with which a token ends; CDEC_DEAD where no terminal under way can end in time.
-  int64_t settle(int64_t state) { return state < 0 || leads_on(state) ? state : CDEC_DEAD; }
+  // The state with which a token ends; CDEC_DEAD where no part under way can end in time.
+  int64_t settle(int64_t state) {
+    if (state < 0) return CDEC_DEAD;
+    const bool is_on =
+        grammar_.counts_rules() ? fewest(state) < kFarEnd : leads_on(state);
+    return is_on ? state : CDEC_DEAD;
+  }
+
+  // The fewest tokens that are found from a state to an end; kFarEnd where none are.
+  int64_t fewest(int64_t state) {
+    if (grammar_.is_exact) follow_all(INT64_MAX);
+    return ends_.fewest(state);
+  }
+
+  // The most of these behind any token that is allowed.
+  int64_t ahead(int64_t state) {
+    if (is_far(state)) return ends_.plain_ahead(state);
+    if (const auto known = ahead_.find(state); known != ahead_.end()) return known->second;
+    int64_t most = 0;
+    std::unordered_set<int64_t> seen;
+    walk(state, [&](int32_t, int64_t after) {
+      if (seen.insert(after).second && settle(after) >= 0) most = std::max(most, fewest(after));
+      return most >= kFarEnd;
+    });
+    return ahead_[state] = most;
+  }
+
+  // Follows all tokens from all states, where these have so few nodes of the vocabulary's trie, so that
+  // it is known with how few tokens each ends. The states; -1 where they have more.
+  int64_t follow_all(int64_t most_nodes) {
+    if (all_.is_done) return all_.found;
+    if (all_.states.empty()) all_.add(0);
+    for (; all_.at < all_.states.size(); ++all_.at) {
+      all_.edges.erase(std::ranges::find(all_.edges, all_.at, &Edge::from), all_.edges.end());
+      nodes_ = 0;
+      walk(all_.states[all_.at], [&](int32_t, int64_t after) {
+        all_.edges.push_back({all_.at, all_.add(after)});
+        return all_.nodes + nodes_ > most_nodes || all_.states.size() > kMostFollowed;
+      });
+      all_.nodes += nodes_;
+      if (all_.nodes > most_nodes || all_.states.size() > kMostFollowed) return all_.end(-1);
+    }
+    measure_all();
+    return all_.end(static_cast<int64_t>(all_.states.size()));
+  }
+
+  // The mask of a state.
+  int64_t mask_of(int64_t state) {
+    if (grammar_.counts_rules())
+      return is_far(state) ? ends_.plain_mask(state) : mask_of_walk(state);
+    return is_near(state) ? mask_of_walk(state) : engine_.mask_of(session_.states[state]);
+  }
+
+ private:
+  static constexpr int64_t kMostStates = 1 << 12;  // of one search
+  static constexpr int64_t kMostDepth = 1 << 8;    // terminals that are looked at, each behind another
+  static constexpr int64_t kMostEdges = 1 << 26;   // of the scanner
+  static constexpr size_t kMostFollowed = 1 << 12;  // states, where all are followed
+  static constexpr int32_t kFar = INT32_MAX / 4;
+
+  struct Edge {
+    size_t from, to;
+  };
+  // All states, in the order in which they were met.
+  struct All {
+    size_t add(int64_t state) {
+      const auto [at, is_new] = places.try_emplace(state, states.size());
+      if (is_new) states.push_back(state);
+      return at->second;
+    }
+    int64_t end(int64_t count) {
+      is_done = true, found = count;
+      edges.clear(), places.clear();
+      return count;
+    }
+
+    std::vector<int64_t> states;
+    std::unordered_map<int64_t, size_t> places;
+    std::vector<Edge> edges;
+    size_t at = 0;
+    int64_t nodes = 0, found = -1;
+    bool is_done = false;
+  };
+
+  // Writes down with how few tokens each of all states ends: breadth first from those that may.
+  void measure_all() {
+    std::vector<std::vector<size_t>> before(all_.states.size());
+    for (const Edge &edge : all_.edges) before[edge.to].push_back(edge.from);
+    std::vector<int64_t> fewest(all_.states.size(), kFarEnd);
+    std::vector<size_t> layer, next;
+    for (size_t i = 0; i < all_.states.size(); ++i)
+      if (session_.may_end(all_.states[i])) fewest[i] = 0, layer.push_back(i);
+    for (int64_t tokens = 1; !layer.empty(); ++tokens, layer.swap(next)) {
+      next.clear();
+      for (const size_t at : layer)
+        for (const size_t from : before[at])
+          if (fewest[from] == kFarEnd) fewest[from] = tokens, next.push_back(from);
+    }
+    for (size_t i = 0; i < all_.states.size(); ++i) ends_.note(all_.states[i], fewest[i]);
+  }
+
+  // Whether no part that is begun, here or up to an end, comes near its number with any token.
+  bool is_far(int64_t state) {
+    if (grammar_.is_exact) return false;
+    const int64_t needed = 1 + ends_.plain_ahead(state);
+    if (needed > least_) return false;
+    return std::ranges::all_of(session_.states[state], [&](const Configuration &each) {
+      if (engine_.memos->parser.room(each.stack) - each.since < needed) return false;
+      return std::ranges::all_of(under_way(grammar_, each.at), [&](int32_t terminal) {
+        const int64_t most = grammar_.most_tokens(terminal);
+        return most < 0 || most - (each.tokens >> 1) >= needed;
+      });
+    });
+  }
 
   // Whether tokens that the grammar allows may be too many at a state.
   bool is_near(int64_t state) const {
@@ -42,7 +159,7 @@ class Budgets {
   }
 
   // The mask of a state, by all tokens.
-  int64_t mask_of(int64_t state) {
+  int64_t mask_of_walk(int64_t state) {
     MaskStore &store = engine_.memos->masks.store;
     MaskStore::Row row = store.row();
     walk(state, [&](int32_t node, int64_t after) {
@@ -53,12 +170,6 @@ class Budgets {
     });
     return store.keep(row);
   }
-
- private:
-  static constexpr int64_t kMostStates = 1 << 12;  // of one search
-  static constexpr int64_t kMostDepth = 1 << 8;    // terminals that are looked at, each behind another
-  static constexpr int64_t kMostEdges = 1 << 26;   // of the scanner
-  static constexpr int32_t kFar = INT32_MAX / 4;
 
   const cdec_token_trie &tokens() const { return engine_.tokens; }
 
@@ -151,6 +262,7 @@ class Budgets {
       recogniser.configurations = levels[depth - 1];
       recogniser.step_over({&byte, 1});
       engine_.work.spend(1);
+      ++nodes_;
       if (std::ranges::all_of(recogniser.configurations, is_over)) {
         node = trie.skip[node];
         continue;
@@ -217,6 +329,11 @@ class Budgets {
   std::vector<int8_t> leads_on_;  // by state
   bool is_always_near_ = false;
   int64_t depth_ = 0;  // of the search under way
+  int32_t least_ = kFar;  // number of all
+  CountedEnds<Session> ends_;
+  std::unordered_map<int64_t, int64_t> ahead_;
+  All all_;
+  int64_t nodes_ = 0;  // of the trie that were visited
 };
 
 // The fewest tokens of a terminal, of nothing but its bytes; -1 where none is found.

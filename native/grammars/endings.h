@@ -48,6 +48,12 @@ class Endings {
     return ways_[state].fewest;
   }
 
+  // A state on its way; of one from which no end is found, as far as it goes.
+  Way way(int64_t state) {
+    fewest(state);
+    return ways_[state];
+  }
+
   // The most of these behind any token.
   int64_t ahead(int64_t state) {
     if (const auto known = ahead_.find(state); known != ahead_.end()) return known->second;

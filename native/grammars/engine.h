@@ -44,6 +44,12 @@ class Engine {
 
   // Forgets all masks and memos.
   void drop();
+  // The mask of configurations whose stacks have no ages, whatever they count.
+  int64_t mask_of(std::span<const Configuration> configurations) {
+    return grammar.sets.size() > 0 ? memos->set_masks.of(configurations)
+                                   : memos->masks.of(configurations);
+  }
+  int64_t lr_state(Stack vertex) const { return grammar.lr_of(stacks[vertex].state); }
   int64_t memo_bytes() const { return memory.memos.bytes() - least_bytes_; }
 
   const cdec_grammar_settings settings;

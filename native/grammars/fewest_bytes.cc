@@ -15,7 +15,7 @@ int64_t sum(int64_t a, int64_t b) {
 int64_t FewestBytes::of(std::span<const Configuration> configurations, Parser &parser) {
   if (first_.empty()) measure_rules();
   int64_t least = kFar;
-  for (const auto &[at, stack, ended, tokens] : configurations) {
+  for (const auto &[at, stack, ended, tokens, since] : configurations) {
     if (grammar_.is_place(at) || at < 0) continue;
     if (grammar_.is_start(at)) {
       const bool is_end = parser.can_shift(stack, grammar_.terminals);

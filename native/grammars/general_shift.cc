@@ -7,14 +7,16 @@
 namespace cdec::grammars {
 
 void Level::add(const Stacks &stacks, int64_t state, Stack below) {
-  if (state < 0 || state >= static_cast<int64_t>(sets_.size())) return;
+  if (state < 0) return;
   if (below >= kNone) {
     add_one(state, below);
     return;
   }
-  const int64_t none = stamp_ << 8, count = std::max(sets_[state], none);
+  // One LR state has many numbers where it has ages.
+  int64_t &known = sets_[state % static_cast<int64_t>(sets_.size())];
+  const int64_t none = stamp_ << 8, count = std::max(known, none);
   if (count < none + kSets) {
-    sets_[state] = count + add_one(state, below);
+    known = count + add_one(state, below);
     return;
   }
   for (int64_t i = 0; i < stacks.count(below); ++i) add_one(state, stacks.member(below, i));
@@ -92,53 +94,76 @@ void Parser::save_level(int64_t key, int64_t at, bool can_shift) {
 // first shift is enough.
 bool Parser::reduce_edge(Level::Edge edge, int64_t terminal, bool builds) {
   bool shifts = false;
-  for (int64_t action = grammar_.action(edge.state, terminal); action >= 0;
-       action = grammar_.has_more(edge.state, action, terminal) ? action + 1 : -1) {
+  const int64_t state = grammar_.lr_of(edge.state);
+  for (int64_t action = grammar_.action(state, terminal); action >= 0;
+       action = grammar_.has_more(state, action, terminal) ? action + 1 : -1) {
     const int64_t value = grammar_.columns.action_values[action];
     if (value >= 0) {
       shifts = true;
       if (!builds) break;
     } else if (edge.below != kNone) {
-      reduce(~value, edge.below);
+      reduce(~value, edge);
     }
   }
   return shifts;
 }
 
-// Adds the edges of all ways to reduce a rule whose last symbol stands on a stack.
-void Parser::reduce(int64_t rule, Stack below) {
+// Adds the edges of all ways to reduce a rule whose last symbol is an edge.
+void Parser::reduce(int64_t rule, Level::Edge last) {
   if (rule >= grammar_.rules) return;
   const int64_t length = grammar_.columns.rule_length[rule];
   const int64_t nonterminal = grammar_.columns.rule_lhs[rule];
   if (length < 1) return;
   frontier_.clear();
-  for (int64_t i = 0; i < stacks_.count(below); ++i)
-    frontier_.push_back(stacks_.member(below, i));
-  for (int64_t left = length - 1; left > 0 && !frontier_.empty(); --left) {
-    const int64_t mark = stacks_.new_mark();
-    next_.clear();
-    for (const Stack here : frontier_) {
-      if (stacks_[here].state == grammar_.lr_states) {
-        deferred.push_back(deferred_reduction(nonterminal, left));
-        continue;
-      }
-      const Stack under = stacks_[here].below;
-      for (int64_t i = 0; i < stacks_.count(under); ++i) {
-        const Stack found = stacks_.member(under, i);
-        if (stacks_[found].mark == mark) continue;
-        stacks_[found].mark = mark;
-        next_.push_back(found);
-      }
-    }
-    frontier_.swap(next_);
-    work_.spend(static_cast<int64_t>(frontier_.size()));
+  for (int64_t i = 0; i < stacks_.count(last.below); ++i)
+    frontier_.push_back(stacks_.member(last.below, i));
+  if (length == 1) {
+    if (const int32_t age = grammar_.age_of(last.state); !grammar_.is_too_old(rule, age))
+      add_gotos(nonterminal, age);
+    return;
   }
-  add_gotos(nonterminal);
+  const bool has_ages = grammar_.counts_rules();
+  for (int64_t left = length - 1; left > has_ages && !frontier_.empty(); --left)
+    pop(frontier_, nonterminal, left);
+  if (!has_ages) return add_gotos(nonterminal, 0);
+  // What is left of the frontier is the first symbol, whose age is the rule's.
+  const auto age_of = [this](Stack first) { return grammar_.age_of(stacks_[first].state); };
+  std::vector<Stack> firsts(frontier_.begin(), frontier_.end());
+  std::ranges::stable_sort(firsts, {}, age_of);
+  for (auto run = firsts.begin(); run != firsts.end();) {
+    const int32_t age = age_of(*run);
+    const auto end = std::find_if(run, firsts.end(), [&](Stack each) { return age_of(each) != age; });
+    if (grammar_.is_too_old(rule, age)) return;
+    pop({run, end}, nonterminal, 1);
+    add_gotos(nonterminal, age);
+    run = end;
+  }
 }
 
-// Adds the edges of a nonterminal above the frontier; above the unknown suffix it is
+// Makes the frontier of what lies below some vertices, once each.
+void Parser::pop(std::span<const Stack> tops, int64_t nonterminal, int64_t left) {
+  const int64_t mark = stacks_.new_mark();
+  next_.clear();
+  for (const Stack here : tops) {
+    if (stacks_[here].state == grammar_.lr_states) {
+      deferred.push_back(deferred_reduction(nonterminal, left));
+      continue;
+    }
+    const Stack under = stacks_[here].below;
+    for (int64_t i = 0; i < stacks_.count(under); ++i) {
+      const Stack found = stacks_.member(under, i);
+      if (stacks_[found].mark == mark) continue;
+      stacks_[found].mark = mark;
+      next_.push_back(found);
+    }
+  }
+  frontier_.swap(next_);
+  work_.spend(static_cast<int64_t>(frontier_.size()));
+}
+
+// Adds the edges of a nonterminal of some age above the frontier; above the unknown suffix it is
 // deferred.
-void Parser::add_gotos(int64_t nonterminal) {
+void Parser::add_gotos(int64_t nonterminal, int32_t age) {
   const size_t count = frontier_.size();
   work_.edges += static_cast<int64_t>(count);
   work_.spend(1 + static_cast<int64_t>(count));
@@ -146,7 +171,8 @@ void Parser::add_gotos(int64_t nonterminal) {
   for (const Stack base : frontier_) {
     const bool is_unknown = stacks_[base].state == grammar_.lr_states;
     if (is_unknown) deferred.push_back(deferred_reduction(nonterminal, 0));
-    targets_.push_back(is_unknown ? -1 : grammar_.goto_state(stacks_[base].state, nonterminal));
+    const int64_t state = grammar_.lr_of(stacks_[base].state);
+    targets_.push_back(is_unknown ? -1 : grammar_.goto_state(state, nonterminal));
   }
   int64_t groups = 0;
   for (size_t first = 0; first < count; ++first) {
@@ -159,7 +185,7 @@ void Parser::add_gotos(int64_t nonterminal) {
       targets_[i] = -1;
       group_.push_back(frontier_[i]);
     }
-    level_.add(stacks_, target, stacks_.unite_all(group_));
+    level_.add(stacks_, grammar_.with_age(target, age), stacks_.unite_all(group_));
   }
 }
 
@@ -168,7 +194,7 @@ Stack Parser::shift_level(int64_t terminal) {
   work_.spend(level_.size());
   sources_.clear();
   const auto target_of = [&](int64_t state) -> int64_t {
-    const int64_t action = grammar_.action(state, terminal);
+    const int64_t action = grammar_.action(grammar_.lr_of(state), terminal);
     const int64_t value = action >= 0 ? grammar_.columns.action_values[action] : -1;
     return value < grammar_.lr_states ? value : -1;
   };

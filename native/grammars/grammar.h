@@ -103,10 +103,10 @@ class Grammar {
 
   // -- numbers of tokens
 
-  bool counts_tokens() const { return !terminal_tokens.empty(); }
+  bool counts_tokens() const { return !terminal_tokens.empty() || counts_rules(); }
   // How many tokens a terminal may have, -1 where any number; less than `counted` (recogniser.h) says.
   int64_t most_tokens(int64_t terminal) const {
-    return counts_tokens() && is_terminal(terminal) ? terminal_tokens[terminal] : -1;
+    return !terminal_tokens.empty() && is_terminal(terminal) ? terminal_tokens[terminal] : -1;
   }
   bool is_too_many(int64_t terminal, int32_t counted) const {
     const int64_t most = most_tokens(terminal);
@@ -125,6 +125,32 @@ class Grammar {
     return is_row(row) && std::ranges::all_of(live(row), [&](int32_t terminal) {
              return is_too_many(terminal, counted);
            });
+  }
+
+  // -- ages: with how many tokens, up to the end of the last terminal, what stands at a place of a stack
+  // was spelled from its first byte on. Where rules may have so many, the number of a vertex is an LR
+  // state and an age; 0 where nobody asks for that of the state, or nothing was spelled.
+
+  bool counts_rules() const { return !rule_tokens.empty(); }
+  int64_t lr_of(int64_t state) const { return counts_rules() ? state % (lr_states + 2) : state; }
+  int32_t age_of(int64_t state) const {
+    return counts_rules() ? static_cast<int32_t>(state / (lr_states + 2)) : 0;
+  }
+  // An LR state, >= 0, with an age.
+  int64_t with_age(int64_t lr_state, int64_t age) const {
+    if (!counts_rules() || least_tokens(lr_state) < 0) return lr_state;
+    return lr_state + (lr_states + 2) * std::min(age, oldest);
+  }
+  // The least number of a rule that may have begun with what an LR state stands for; -1 for none.
+  int32_t least_tokens(int64_t lr_state) const {
+    return 0 <= lr_state && lr_state < lr_states ? state_tokens[lr_state] : -1;
+  }
+  // Twice a number of tokens and perhaps 1: no more than matters.
+  int32_t few(int32_t tokens) const {
+    return std::min<int32_t>(tokens, static_cast<int32_t>(2 * most_counted) + (tokens & 1));
+  }
+  bool is_too_old(int64_t rule, int32_t age) const {
+    return counts_rules() && rule_tokens[rule] >= 0 && age > rule_tokens[rule];
   }
 
   // -- parser
@@ -173,6 +199,12 @@ class Grammar {
   mutable MemberSets sets;
   mutable std::vector<int32_t> set_terminals;
   mutable std::vector<int32_t> terminal_tokens;  // how many each may have, or empty
+  mutable std::vector<int32_t> rule_tokens;      // the same of rules
+  mutable std::vector<int32_t> state_tokens;     // by LR state, with rule_tokens: see least_tokens
+  mutable std::vector<int32_t> state_most;       // the most of the rules it has begun, or any number
+  mutable int64_t oldest = 0;  // an age beyond all numbers of rules; older ones are not told apart
+  mutable bool is_exact = false;     // whether all states were followed to see which of them lead on
+  mutable int64_t most_counted = 0;  // the same of terminals and rules
 
  private:
   static constexpr uint8_t kMarker = 0xFF;

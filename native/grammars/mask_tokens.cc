@@ -50,8 +50,8 @@ bool MaskAutomaton::allows(int64_t token, int64_t item, size_t position) {
   for (; position < text.size(); ++position)
     recogniser_.step(text[position], false, [&](Stack stack, int32_t terminal) {
       return shifted(item, position, terminal, stack);
-    }, [](Stack, int32_t) {});
-  for (const auto &[at, stack, ended, tokens] : recogniser_.configurations)
+    }, [](const Configuration &) {});
+  for (const auto &[at, stack, ended, tokens, since] : recogniser_.configurations)
     if (grammar_.is_start(at) || (at >= 0 && can_shift_row(stack, grammar_.live_row(at), item)))
       return true;
   return false;

@@ -62,6 +62,8 @@ class Parser {
         work_(work),
         memory_(memory.memos),
         shifts_(&memory.memos, &stacks.journal),
+        later_(&memory.memos, &stacks.journal),
+        rooms_(&memory.memos, &stacks.journal),
         level_(grammar.lr_states, &memory.memos),
         pushed_(grammar.lr_states + 2) {}
 
@@ -82,6 +84,17 @@ class Parser {
     const int64_t known = shifts_.find(pack(stack, grammar_.terminals + 1 + row));
     return (known == Table::kAbsent ? compute_any(stack, row) : known) != kFail;
   }
+
+  // -- where rules may have so many tokens
+
+  static constexpr int32_t kFarOff = INT32_MAX / 4;
+  // The stack behind a shifted terminal of an age, and so many tokens more than before it; kFail if no
+  // rule on it may have so many.
+  Stack grown(Stack shifted, int32_t more, int32_t age);
+  // A stack without ages.
+  Stack ageless(Stack stack) { return later(stack, -1); }
+  // How many tokens more than enough are left for every rule that a stack has begun; kFarOff if any.
+  int32_t room(Stack stack);
 
   // A reduction that popped into the unknown suffix of a partial stack: it goes on with its
   // nonterminal once `left` more LR states and the one below them are known.
@@ -118,8 +131,14 @@ class Parser {
   int64_t begin_or_resume(Stack stack, int64_t key, bool &can_shift);
   void save_level(int64_t key, int64_t at, bool can_shift);
   bool reduce_edge(Level::Edge edge, int64_t terminal, bool builds);
-  void reduce(int64_t rule, Stack below);
-  void add_gotos(int64_t nonterminal);
+  void reduce(int64_t rule, Level::Edge last);
+  void pop(std::span<const Stack> tops, int64_t nonterminal, int64_t left);
+  void add_gotos(int64_t nonterminal, int32_t age);
+  Stack later(Stack stack, int32_t more);
+  void put(int64_t state, Stack below, std::vector<Stack> &tops);
+  void put_aged(int64_t lr_state, int64_t age, Stack below, std::vector<Stack> &tops);
+  template <class IsKnown, class Note>
+  void from_below(Stack stack, IsKnown &&is_known, Note &&note);
   Stack shift_level(int64_t terminal);
   Stack below_of(std::span<const int64_t> edges);
 
@@ -129,6 +148,8 @@ class Parser {
   Work &work_;
   CountedMemory &memory_;
   Table shifts_;  // (stack, terminal), or (stack, terminals + 1 + live row) -> outcome
+  Table later_;   // (stack, tokens more, -1 for no ages) -> stack
+  Table rooms_;   // stack -> tokens
   Level level_;
   // LR states that reductions push on top of a stack: vertices only if the terminal is shifted.
   std::vector<int32_t> pushed_;

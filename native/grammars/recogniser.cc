@@ -7,7 +7,7 @@ int64_t Recogniser::start_after(Stack stack, int64_t terminal) const {
   if (grammar_.is_general) {
     context = grammar_.columns.terminal_context[terminal];
   } else if (stack = indents_.parser_stack(stack); stack >= 0) {
-    const int64_t state = stacks_[stack].state;
+    const int64_t state = grammar_.lr_of(stacks_[stack].state);
     context = state < grammar_.lr_states ? grammar_.columns.lr_context[state] : -1;
   }
   const int64_t start = grammar_.start_of(context);
@@ -25,25 +25,25 @@ void Recogniser::step_over(Text text, bool counts) {
     if (configurations.empty()) return;
     step(
         byte, counts, [this](Stack stack, int32_t terminal) { return after(stack, terminal); },
-        [this](Stack stack, int32_t ended) { begin_sets(stack, ended); });
+        [this](const Configuration &behind) { begin_sets(behind); });
   }
 }
 
-void Recogniser::begin_sets(Stack stack, int32_t ended) {
+void Recogniser::begin_sets(const Configuration &behind) {
   for (int64_t set = 0; set < grammar_.sets.size(); ++set)
-    if (parser_.can_shift(stack, grammar_.set_terminals[set]))
-      add({grammar_.sets.start(set), stack, ended});
+    if (parser_.can_shift(behind.stack, grammar_.set_terminals[set]))
+      add({grammar_.sets.start(set), behind.stack, behind.ended, 0, behind.since});
 }
 
 void Recogniser::begin_sets_of(Stack stack) {
   next_.swap(configurations);
-  begin_sets(stack, 0);
+  begin_sets({0, stack});
   std::ranges::sort(next_, {}, &Configuration::at);
   configurations.swap(next_);
 }
 
 bool Recogniser::is_viable(const Configuration &configuration, int64_t lookahead) {
-  const auto &[at, stack, ended, tokens] = configuration;
+  const auto &[at, stack, ended, tokens, since] = configuration;
   const bool is_begun =
       grammar_.is_start(at) || grammar_.is_place(at) || (at >= 0 && can_go_on(configuration));
   return is_begun && ended - grammar_.is_unread(at) <= lookahead;
@@ -67,7 +67,7 @@ bool Recogniser::can_go_on(const Configuration &configuration) {
 void Recogniser::add(const Configuration &configuration) {
   for (Configuration &each : next_) {
     if (each.at != configuration.at || each.ended != configuration.ended ||
-        each.tokens != configuration.tokens)
+        each.tokens != configuration.tokens || each.since != configuration.since)
       continue;
     if (each.stack == configuration.stack) return;
     if (!grammar_.is_general) continue;
@@ -91,19 +91,23 @@ void Recogniser::finish(int64_t lookahead) {
   size_t kept = 0;
   bool allowed = false;
   next_.clear();
-  for (const auto &[at, stack, ended, counted] : configurations) {
+  for (const auto &[at, stack, ended, counted, before] : configurations) {
     const int32_t tokens = counted & ~1;
+    const int32_t since = has_ages() ? grammar_.few(2 * (before + 1)) / 2 : 0;
     const bool is_viable = this->is_viable({at, stack, 0, tokens}, Grammar::kUnlimited);
     allowed |= is_viable && ended - grammar_.is_unread(at) <= lookahead;
     if (!grammar_.is_general) {
-      add({at, stack, 0, tokens});
+      add({at, stack, 0, tokens, since});
     } else if (is_viable) {
-      const auto key = [](const Configuration &each) { return std::pair(each.at, each.tokens); };
-      const auto place = std::ranges::lower_bound(next_, std::pair(at, tokens), {}, key);
-      if (place != next_.end() && key(*place) == std::pair(at, tokens))
+      const auto key = [](const Configuration &each) {
+        return std::tuple(each.at, each.tokens, each.since);
+      };
+      const std::tuple own(at, tokens, since);
+      const auto place = std::ranges::lower_bound(next_, own, {}, key);
+      if (place != next_.end() && key(*place) == own)
         place->stack = stacks_.unite(place->stack, stack);
       else
-        next_.insert(place, {at, stack, 0, tokens});
+        next_.insert(place, {at, stack, 0, tokens, since});
     }
     if (is_viable) kept = next_.size();
   }

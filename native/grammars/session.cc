@@ -9,10 +9,11 @@ using namespace cdec::grammars;
 namespace cdec::grammars {
 
 bool operator==(const Configuration &a, const Configuration &b) {
-  return a.at == b.at && a.stack == b.stack && a.tokens == b.tokens;
+  return a.at == b.at && a.stack == b.stack && a.tokens == b.tokens && a.since == b.since;
 }
 int64_t hash_of(const Configuration &configuration) {
-  return mixed(pack(configuration.at, configuration.stack)) ^ mixed(configuration.tokens);
+  return mixed(pack(configuration.at, configuration.stack)) ^
+         mixed(pack(configuration.since, configuration.tokens));
 }
 
 }  // namespace cdec::grammars
@@ -43,6 +44,12 @@ struct cdec_grammar_session {
   int64_t next(int64_t state, int64_t token);
   int64_t compute_next(int64_t state, int64_t token);
   int64_t after(int64_t state, Recogniser::Text text);
+  int64_t read(int64_t state, Recogniser::Text text);
+  // The same, of rules; and where terminals alone have numbers, one that leads on.
+  int64_t next_counted(int64_t state, Recogniser::Text text) {
+    const int64_t after = read(state, text);
+    return engine.grammar.counts_rules() ? after : held().settle(after);
+  }
   int64_t mask_of(int64_t state);
   int64_t speculation_key(int64_t state) const;
   // How the ends of texts are come to; made where they are asked for.
@@ -122,15 +129,20 @@ int64_t cdec_grammar_session::compute_next(int64_t state, int64_t token) {
   if (token >= engine.grammar.vocabulary || state > INT32_MAX) return CDEC_DEAD;
   int64_t after = CDEC_DEAD;
   if (const auto text = engine.grammar.text_of(token); !text.empty()) {
-    load(state);
-    engine.memos->recogniser.read(text, engine.grammar.lookahead);
-    after = intern(engine.memos->recogniser.configurations);
+    after = read(state, text);
     if (engine.grammar.counts_tokens()) after = held().settle(after);
   }
   const int64_t places = steps.bytes() / 16;
   if (2 * static_cast<int64_t>(steps.size() + 1) > places && 2 * places > most_steps) steps.clear();
   steps.set(pack(state, token), after);
   return after;
+}
+
+// The state after the bytes of a token, whether or not it leads on.
+int64_t cdec_grammar_session::read(int64_t state, Recogniser::Text text) {
+  load(state);
+  engine.memos->recogniser.read(text, engine.grammar.lookahead);
+  return intern(engine.memos->recogniser.configurations);
 }
 
 // The state after some bytes, or CDEC_DEAD, whatever the lookahead; not remembered.
@@ -146,11 +158,8 @@ int64_t cdec_grammar_session::mask_of(int64_t state) {
     ++engine.hits;
     return known[state].mask;
   }
-  const bool has_sets = engine.grammar.sets.size() > 0;
   const int64_t mask =
-      engine.grammar.counts_tokens() && held().is_near(state) ? held().mask_of(state)
-      : has_sets                                              ? engine.memos->set_masks.of(states[state])
-                                                              : engine.memos->masks.of(states[state]);
+      engine.grammar.counts_tokens() ? held().mask_of(state) : engine.mask_of(states[state]);
   // subtle: more states may have been met meanwhile.
   Known &own = known[state];
   own.mask = static_cast<int32_t>(mask), own.epoch = engine.epoch;
@@ -168,7 +177,7 @@ int64_t cdec_grammar_session::speculation_key(int64_t state) const {
   for (int depth = 0; depth < 3; ++depth) {
     const int64_t count = engine.stacks.count(stack);
     for (int64_t i = 0; i < count; ++i)
-      key = mixed(key ^ (engine.stacks[engine.stacks.member(stack, i)].state + 1));
+      key = mixed(key ^ (engine.lr_state(engine.stacks.member(stack, i)) + 1));
     if (count != 1) break;
     stack = engine.stacks[engine.stacks.member(stack, 0)].below;
   }
@@ -176,6 +185,30 @@ int64_t cdec_grammar_session::speculation_key(int64_t state) const {
 }
 
 namespace {
+
+int64_t most_of(cdec_i32 numbers) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < numbers.size; ++i) most = std::max<int64_t>(most, numbers[i]);
+  return most;
+}
+
+// By LR state, the most tokens of the rules that are under way there; INT32_MAX where one has any.
+std::vector<int32_t> most_of_states(const Grammar &grammar) {
+  const cdec_grammar &columns = grammar.columns;
+  std::vector<int32_t> found(grammar.lr_states, INT32_MAX);
+  for (int64_t state = 0; state < grammar.lr_states; ++state) {
+    int32_t most = -1;
+    const Range items = range_of(columns.item_offsets, state, columns.item_rules.size);
+    for (int64_t item = items.begin; item < items.end && most < INT32_MAX; ++item) {
+      const int64_t rule = columns.item_rules[item];
+      const bool is_rule = 0 <= rule && rule < grammar.rules;
+      const int32_t own = is_rule ? grammar.rule_tokens[rule] : -1;
+      most = own < 0 ? INT32_MAX : std::max(most, own);
+    }
+    if (most >= 0) found[state] = most;
+  }
+  return found;
+}
 
 template <class Listed>
 int64_t add_members(cdec_grammar_engine *engine, int64_t terminal, const Listed &members,
@@ -217,11 +250,40 @@ int64_t cdec_grammar_engine_add_budgets(cdec_grammar_engine *engine, cdec_i32 mo
                                         const cdec_token_trie *tokens) {
   const std::lock_guard lock(engine->mutex);
   return guarded([&]() -> int64_t {
-    if (most.size != engine->grammar.terminals) return -1;
-    engine->grammar.terminal_tokens.assign(most.at, most.at + most.size);
+    const Grammar &grammar = engine->grammar;
+    if (most.size != grammar.terminals) return -1;
+    grammar.terminal_tokens.assign(most.at, most.at + most.size);
+    grammar.most_counted = std::max(grammar.most_counted, most_of(most) + 1);
     engine->tokens = *tokens;
     return 0;
   });
+}
+
+int64_t cdec_grammar_engine_add_rule_budgets(cdec_grammar_engine *engine, cdec_i32 most,
+                                             cdec_i32 least, int64_t is_exact,
+                                             const cdec_token_trie *tokens) {
+  const std::lock_guard lock(engine->mutex);
+  return guarded([&]() -> int64_t {
+    const Grammar &grammar = engine->grammar;
+    const int64_t highest = most_of(most) + 1;
+    const bool is_fitting = highest < INT32_MAX / (2 * (grammar.lr_states + 2));
+    if (most.size != grammar.rules || least.size != grammar.lr_states || !is_fitting) return -1;
+    if (grammar.is_indented) return -1;
+    grammar.rule_tokens.assign(most.at, most.at + most.size);
+    grammar.state_tokens.assign(least.at, least.at + least.size);
+    grammar.state_most = most_of_states(grammar);
+    grammar.oldest = highest;
+    grammar.most_counted = std::max(grammar.most_counted, highest);
+    grammar.is_exact = is_exact != 0;
+    engine->tokens = *tokens;
+    return 0;
+  });
+}
+
+int64_t cdec_grammar_follow_all(cdec_grammar_session *session, int64_t most_nodes,
+                                cdec_i64_out out, int64_t first) {
+  return session->each_row(first, out.size,
+                           [&](int64_t i) { out[i] = session->held().follow_all(most_nodes); });
 }
 
 int64_t cdec_grammar_fewest_of_terminal(cdec_grammar_engine *engine, int64_t terminal) {
@@ -412,7 +474,8 @@ int64_t cdec_grammar_advance_bytes(cdec_grammar_session *session, cdec_i64 state
       out[i] = states[i] == CDEC_DONE && range.size() == 0 ? CDEC_DONE : CDEC_DEAD;
       return;
     }
-    out[i] = session->after(states[i], bytes.subspan(range.begin, range.size()));
+    const int64_t after = session->after(states[i], bytes.subspan(range.begin, range.size()));
+    out[i] = session->engine.grammar.counts_tokens() ? session->held().settle(after) : after;
   });
 }
 
@@ -420,7 +483,10 @@ int64_t cdec_grammar_fewest(cdec_grammar_session *session, cdec_i64 states,
                             const cdec_token_trie *tokens, cdec_i64_out out, int64_t first) {
   return session->each_row(first, states.size, [&](int64_t i) {
     const bool is_live = session->is_state(states[i]);
-    const int64_t found = is_live ? session->ends(*tokens).fewest(states[i]) : 0;
+    const bool is_held = session->engine.grammar.counts_tokens();
+    const int64_t found = !is_live   ? 0
+                          : is_held ? session->held().fewest(states[i])
+                                    : session->ends(*tokens).fewest(states[i]);
     out[i] = found < kFarEnd ? found : INT64_MAX;
   });
 }
@@ -429,7 +495,10 @@ int64_t cdec_grammar_ahead(cdec_grammar_session *session, cdec_i64 states,
                            const cdec_token_trie *tokens, cdec_i64_out out, int64_t first) {
   return session->each_row(first, states.size, [&](int64_t i) {
     const bool is_live = session->is_state(states[i]);
-    const int64_t found = is_live ? session->ends(*tokens).ahead(states[i]) : 0;
+    const bool is_held = session->engine.grammar.counts_tokens();
+    const int64_t found = !is_live   ? 0
+                          : is_held ? session->held().ahead(states[i])
+                                    : session->ends(*tokens).ahead(states[i]);
     out[i] = found < kFarEnd ? found : INT64_MAX;
   });
 }
@@ -475,10 +544,11 @@ int64_t cdec_grammar_stack(cdec_grammar_session *session, int64_t stack, cdec_i3
   const Stack own = engine.indents.parser_stack(static_cast<Stack>(stack));
   const int64_t count = stacks.count(own);
   for (int64_t i = 0; i < std::min(count, tops.size); ++i)
-    tops[i] = stacks[stacks.member(own, i)].state;
+    tops[i] = static_cast<int32_t>(engine.lr_state(stacks.member(own, i)));
   int64_t height = 0;
   for (Stack at = own; stacks.count(at) > 0; at = stacks[stacks.member(at, 0)].below, ++height)
-    if (height < path.size) path[height] = stacks[stacks.member(at, 0)].state;
+    if (height < path.size)
+      path[height] = static_cast<int32_t>(engine.lr_state(stacks.member(at, 0)));
   depth[0] = height;
   return count;
 }

@@ -84,22 +84,30 @@ Stack Parser::shift_single(Stack top, int64_t terminal, bool builds, bool is_par
   Stack outcome = kFail;
   checkpoints_.clear();
   while (true) {
-    const int64_t action = grammar_.action(state, terminal);
+    const int64_t lr_state = grammar_.lr_of(state), action = grammar_.action(lr_state, terminal);
     if (action < 0) break;
     const int64_t value = grammar_.columns.action_values[action], rule = ~value;
     if (rule >= grammar_.rules) break;
     const int64_t length = rule >= 0 ? grammar_.columns.rule_length[rule] : 0;
     if (length < 0) break;
-    if (grammar_.has_more(state, action, terminal)) return kUndecided;
+    if (grammar_.has_more(lr_state, action, terminal)) return kUndecided;
     if (value >= 0) {
       outcome = builds ? push(top, count, value) : kShiftable;
       break;
     }
     const int64_t nonterminal = grammar_.columns.rule_lhs[rule];
+    // subtle: the oldest is the first, but for what is empty.
+    int32_t age = 0;
+    const auto note_age = [&](int64_t of) { age = std::max(age, grammar_.age_of(of)); };
+    if (grammar_.counts_rules())
+      std::for_each(pushed_.begin() + std::max<int64_t>(count - length, 0), pushed_.begin() + count,
+                    note_age);
     if (length > count) {
       int64_t left = length - count;
-      for (; left > 0 && top >= 0 && stacks_[top].state != grammar_.lr_states; --left)
+      for (; left > 0 && top >= 0 && stacks_[top].state != grammar_.lr_states; --left) {
+        note_age(stacks_[top].state);
         top = stacks_[top].below;
+      }
       idle = 0;
       if (top < 0) return top != kNone ? kUndecided : kFail;
       if (stacks_[top].state == grammar_.lr_states) {
@@ -108,8 +116,11 @@ Stack Parser::shift_single(Stack top, int64_t terminal, bool builds, bool is_par
       }
     }
     count = std::max<int64_t>(count - length, 0);
-    state = grammar_.goto_state(count > 0 ? pushed_[count - 1] : stacks_[top].state, nonterminal);
+    const int64_t base = count > 0 ? pushed_[count - 1] : stacks_[top].state;
+    state = grammar_.goto_state(grammar_.lr_of(base), nonterminal);
     if (state < 0 || count > grammar_.lr_states || idle > kMostIdle) break;
+    if (grammar_.is_too_old(rule, age)) break;
+    state = grammar_.with_age(state, age);
     pushed_[count++] = static_cast<int32_t>(state);
     ++steps, ++idle;
     if (steps < kCheckpointsAfter || count != 1 || is_partial) continue;

@@ -737,6 +737,13 @@ CDEC_API int64_t cdec_grammar_engine_add_document(cdec_grammar_engine *engine, i
  * number, before the first session. Bytes that are no tokens then mean nothing. */
 CDEC_API int64_t cdec_grammar_engine_add_budgets(cdec_grammar_engine *engine, cdec_i32 most,
                                                  const cdec_token_trie *tokens);
+/* The same of rules, [r], for all tokens from its first byte to its last; not with an indenter. `least`,
+ * [LR states]: the least number of a rule that may have begun with what a state stands for, else -1.
+ * `is_exact`: all states are few, and each is followed to see which lead on; else one way to an end
+ * from each is tried (native/grammars/counted_ends.h). */
+CDEC_API int64_t cdec_grammar_engine_add_rule_budgets(cdec_grammar_engine *engine, cdec_i32 most,
+                                                      cdec_i32 least, int64_t is_exact,
+                                                      const cdec_token_trie *tokens);
 /* Return with how few tokens of nothing but its bytes a terminal can be spelled, -1 where none is found;
  * behind cdec_grammar_engine_add_budgets. */
 CDEC_API int64_t cdec_grammar_fewest_of_terminal(cdec_grammar_engine *engine, int64_t terminal);
@@ -764,6 +771,10 @@ CDEC_API cdec_grammar_session *cdec_grammar_session_make(cdec_grammar_engine *en
 CDEC_API void cdec_grammar_session_free(cdec_grammar_session *session);
 /* Return the state before the first byte, or a status. */
 CDEC_API int64_t cdec_grammar_start(cdec_grammar_session *session);
+/* Write, once a row, how many states there are where tokens count, if these have no more nodes of the
+ * vocabulary's trie together than `most_nodes`, else -1. */
+CDEC_API int64_t cdec_grammar_follow_all(cdec_grammar_session *session, int64_t most_nodes,
+                                         cdec_i64_out out, int64_t first);
 /* Write the states after `tokens` [n] from `states` [n]; O(1) each where it was done before. */
 CDEC_API int64_t cdec_grammar_advance(cdec_grammar_session *session, cdec_i64 states,
                                       cdec_i64 tokens, cdec_i64_out out, int64_t first);

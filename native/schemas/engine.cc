@@ -65,7 +65,7 @@ struct cdec_schema_engine {
     auto at = static_cast<int32_t>(state);
     work.spent += size / 8;
     for (int64_t i = 0; i < size && at >= 0; ++i) at = states.step(at, data[i]);
-    return at;
+    return budgets.settle(at);
   }
 
   // How the ends of texts are come to; made where they are asked for.

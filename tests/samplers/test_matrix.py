@@ -323,6 +323,11 @@ KINDS["grammar, few tokens"] = World(
     tuple(row for row in WHOLE["grammar"].rows if len(row) <= 2),
     3,
 )
+NESTED = 'start: pair "b"\npair[max_tokens=3]: "a" pair "b" | "a" "b"'
+PAIRS = [row for text in (b"abb", b"aabbb") for row in spellings(text) if len(row) <= 4]
+KINDS["nested grammar, few tokens"] = World(
+    lambda: grammar_constraint(NESTED, VOCABULARY), tuple(sorted(PAIRS)), 4
+)
 CANONICAL = ("set", "regex", "schema", "conjunction")
 KINDS |= {f"{kind}, canonical": canonically(kind) for kind in CANONICAL}
 KINDS["set, templated"] = apart(WHOLE["set"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cdec.compilers.grammars.definition import GrammarLimits, Rule, Terminal
@@ -188,9 +188,12 @@ class Lowering:
     matches the empty text: a part that may be empty becomes an optional terminal.
     """
 
-    def __init__(self, builder: RuleBuilder, nodes: Sequence[Node]) -> None:
+    def __init__(
+        self, builder: RuleBuilder, nodes: Sequence[Node], apart: Collection[str] = ()
+    ) -> None:
         self.builder = builder
         self.nodes = nodes
+        self._apart = apart
         self.regular: dict[str, Regular] = {}
         self._values: dict[str, Value] = {}
         self._symbols: dict[str, int] = {}
@@ -211,13 +214,15 @@ class Lowering:
             values[number] = self._value(self.nodes[number], values)
         value = values[rule.body]
         if isinstance(value, Regular):
-            value = replace(value, name=rule.name)
-            self.regular[rule.name] = value
-        self._values[rule.name] = value
+            self.set_regular(rule.name, value)
+        else:
+            self._values[rule.name] = value
 
     def set_regular(self, name: str, value: Regular) -> None:
         """Say that a rule is the regular language ``value``."""
-        self.regular[name] = self._values[name] = replace(value, name=name)
+        value = self._values[name] = replace(value, name=name)
+        if name not in self._apart:
+            self.regular[name] = value
 
     def write(self, rules: Mapping[str, NamedRule]) -> None:
         """Give the builder the rules of every nonterminal in use; call it after all ``lower``."""

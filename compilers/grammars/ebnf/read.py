@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 
 from cdec.compilers.grammars.analysis import reachable, unreachable_notice
@@ -17,7 +17,11 @@ _STARTS = ("root", "start")
 
 
 def read_ebnf(
-    text: str, *, start: str | None = None, limits: GrammarLimits = GrammarLimits()
+    text: str,
+    *,
+    start: str | None = None,
+    limits: GrammarLimits = GrammarLimits(),
+    apart: Collection[str] = (),
 ) -> Grammar:
     """Read a grammar whose rules are ``name ::= ...``.
 
@@ -30,6 +34,7 @@ def read_ebnf(
         text: The grammar, as ``decode_source`` returns it.
         start: Start rule; ``root``, else ``start``, if not given.
         limits: What it may cost.
+        apart: Names of rules that stay rules, though they are regular.
 
     Returns:
         The grammar, rules that the start does not need left out with a notice.
@@ -52,7 +57,7 @@ def read_ebnf(
     kept = {rule.name: rule for rule in parsed if rule.name in needed}
     stray = [rule.name for rule in parsed if rule.name not in needed]
     builder = RuleBuilder(source, limits)
-    lowering = Lowering(builder, nodes)
+    lowering = Lowering(builder, nodes, apart)
     root = lowering.symbol(name)
     lower_all(lowering, kept, uses)
     lowering.write(kept)
