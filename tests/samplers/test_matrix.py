@@ -19,6 +19,7 @@ from cdec.compilers import (
     regex_constraint,
     schema_constraint,
 )
+from cdec.compilers.grammars.definition import Lexer
 from cdec.core.combine.canonical import CanonicalTexts, canonical
 from cdec.core.combine.conjunction import conjoin
 from cdec.core.combine.denial import deny
@@ -323,6 +324,21 @@ KINDS["grammar, few tokens"] = World(
     tuple(row for row in WHOLE["grammar"].rows if len(row) <= 2),
     3,
 )
+
+
+def healed_words(lexer: Lexer) -> World:
+    """Return the world of words behind a forced letter, which their first token may spell too."""
+
+    def is_short(row: Row) -> bool:
+        ends = np.cumsum([len(PIECES[token]) for token in row])
+        return int((ends > 1).sum()) <= 2
+
+    rows = [row for text in TEXTS for row in spellings(b"a" + text) if is_short(row)]
+    made = grammar_constraint(WORD, VOCABULARY, lexer=lexer)
+    return World(lambda: HealedConstraint(made, b"a"), tuple(sorted(rows)), 3)
+
+
+KINDS["grammar, few tokens, healed"] = healed_words("dynamic")
 NESTED = 'start: pair "b"\npair[max_tokens=3]: "a" pair "b" | "a" "b"'
 PAIRS = [row for text in (b"abb", b"aabbb") for row in spellings(text) if len(row) <= 4]
 KINDS["nested grammar, few tokens"] = World(
