@@ -69,9 +69,9 @@ class Facts:
         ends_itself: Whether the last token of a member may give DONE without an end id. Scores
             count no end event there; denial refuses such constraints.
         has_terminals: Whether texts are read as terminals: ``with_lookahead`` answers.
-        takes_bytes: Whether sessions can ``advance_bytes``: denial counts members by it.
-        takes_pieces: Whether sessions can ``advance_piece`` where they count tokens: healing needs
-            one of the two.
+        takes_bytes: Whether sessions can ``advance_bytes``: healing needs it, denial counts members
+            by it.
+        takes_pieces: Whether those that count tokens can do so with the rest of one, as one.
         has_speculation_keys: Whether sessions have ``speculation_keys``; drafts from counts leave
             others alone.
         reach: How well sessions know ``fewest_tokens``: EXACT, or CONSERVATIVE where they are
@@ -79,8 +79,7 @@ class Facts:
         lookahead: Terminals that may begin within a token after its first; None for any number.
             Samples carry a number, because it forbids tokens that the texts would allow.
         metadata: The artifact's; counts and trees are kept by its ``cdec.digest``.
-        frames: What may be forced before and after a member, as (head, tail) pairs; verdicts try
-            all.
+        frames: (head, tail) pairs that may be forced around a member; verdicts try all.
         denied_unknown: How many of the texts that were denied are no members; a warning says it.
         unenforced: What its source demands and its masks leave open: ``path``, ``keyword``,
             ``reason``.
@@ -89,9 +88,8 @@ class Facts:
         fit: Where texts were held to a number of tokens, whether those are all of at most so many
             (``exact``) or perhaps fewer (``conservative``); else None. Samples carry it.
         spelling: CANONICAL or TEMPLATED where members are spelled so alone; samples carry it.
-        budgets: Where parts of texts are held to numbers of tokens of their own, whether those are
-            all that have so few (``exact``) or perhaps fewer (``conservative``); else None. Samples
-            carry it.
+        budgets: Where parts of texts have numbers of tokens of their own, whether all that have so
+            few are left (``exact``) or perhaps fewer (``conservative``). Samples carry it.
         begun: What stands in the prompt already of the texts; tokens come after it.
         prefill: What all texts begin with because it was written before; samples carry it.
     """

@@ -149,18 +149,6 @@ class Session(ABC):
         """
         raise UsageError(_NO_BYTES)
 
-    def advance_piece(self, states: States, texts: Sequence[bytes]) -> States:
-        """Follow the bytes of one token each, or the last of them, int64[n]: it counts as one.
-
-        Args:
-            states: int64[n].
-            texts: n byte strings; an empty one leaves its state as it is.
-
-        Raises:
-            UsageError: The constraint does neither ``takes_bytes`` nor ``takes_pieces``.
-        """
-        return self.advance_bytes(states, texts)
-
     def speculation_keys(self, states: States) -> Any:
         """Return what a next token may be learnt for, int64[n]: equal numbers in every session.
 

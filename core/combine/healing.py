@@ -21,7 +21,7 @@ from cdec.core.combine.wrapped import ForwardingSession, WrappedConstraint, mask
 from cdec.core.constraint import Constraint, Facts, no_use
 from cdec.core.device_session import on_device
 from cdec.core.mask import mask_words
-from cdec.core.session import DEAD, FAR, Session, integers
+from cdec.core.session import DEAD, FAR, HostSession, Session, integers
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -194,7 +194,7 @@ class HealedConstraint(WrappedConstraint):
 
         def enter(number: int, token: int) -> int:
             onward = positions[number].beyond[token]
-            return int(inner.advance_piece(inner.start(1), [onward])[0])
+            return int(self._after(inner, [onward])[0])
 
         return on_device(HealedSession(inner, self.vocabulary, positions, enter), device)
 
@@ -240,16 +240,22 @@ class HealedConstraint(WrappedConstraint):
             }
             ahead = {token: to for token, to in spelt.items() if to < end}
             beyond = dict.fromkeys(spelt.keys() - ahead.keys(), b"")
-            beyond |= _accepted(session, *tokens.longer(left))
+            beyond |= self._accepted(session, *tokens.longer(left))
             positions.append(PrefixPosition.of(left, ahead, beyond, self.vocabulary.width))
             if ahead or beyond:
                 alive.add(start)
         return positions[::-1]
 
+    def _accepted(
+        self, session: Session, ids: Sequence[int], onward: Sequence[bytes]
+    ) -> dict[int, bytes]:
+        """Return the tokens, and how they go on, if a text may begin as they go on."""
+        after = self._after(session, list(onward)) if ids else np.empty(0, np.int64)
+        return {ids[row]: onward[row] for row in np.flatnonzero(after != DEAD).tolist()}
 
-def _accepted(session: Session, ids: Sequence[int], onward: Sequence[bytes]) -> dict[int, bytes]:
-    """Return the tokens, and how they go on, if a text may begin as they go on."""
-    if not ids:
-        return {}
-    after = session.advance_piece(session.start(len(ids)), list(onward))
-    return {ids[row]: onward[row] for row in np.flatnonzero(after != DEAD).tolist()}
+    def _after(self, session: Any, onward: Sequence[bytes]) -> NDArray[np.int64]:
+        """Return the states after the rest of a token each, which counts as one."""
+        start = session.start(len(onward))
+        if self.inner.facts.takes_pieces:
+            return HostSession.advance_bytes(session, start, onward)
+        return np.asarray(session.advance_bytes(start, onward))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import FitError
+from cdec.core.errors import FitError, LimitError
 from cdec.core.grammars.columns import GrammarArrays
 from cdec.core.grammars.explain import Names, describe_state
 from cdec.core.grammars.session import DEFAULT_BUDGET, Engine, GrammarSession
@@ -26,7 +26,7 @@ from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.core.verdicts import follow, line_and_column
 
 RULES_KEY, STATES_KEY = "cdec.rule_budgets", "cdec.state_budgets"
-"""Metadata: pairs as ``BUDGETS_KEY`` has them, of rules and of LR states (``Engine``)."""
+"""Metadata: pairs as ``BUDGETS_KEY`` has them, of rules and of LR states."""
 FOLLOWED_KEY = "cdec.budgets_followed"
 """Metadata: "1" where the states are few, so that it is known of each whether it leads on."""
 BUDGET_KEYS = (BUDGETS_KEY, RULES_KEY, STATES_KEY, FOLLOWED_KEY)
@@ -43,7 +43,8 @@ class GrammarBudgets:
     Attributes:
         terminals: int32[terminals], -1 for any; None: all may have any.
         rules: int32[rules]; the same.
-        states: int32[LR states]; as ``Engine.add_rule_budgets`` takes them.
+        states: int32[LR states] the least number of a rule that what a state stands for may begin,
+            -1 for none.
         is_followed: The states are few, so that each was followed.
     """
 
@@ -75,12 +76,30 @@ class GrammarBudgets:
         return self.rules is None or self.is_followed
 
     def add_to(self, engine: Engine, vocabulary: Vocabulary) -> None:
-        """Hold an engine to them; ``vocabulary`` as the scanner reads it."""
+        """Hold an engine to them, before the first session.
+
+        Args:
+            engine: Of the grammar.
+            vocabulary: As the scanner reads it.
+
+        Raises:
+            LimitError: A number too large for so many LR states.
+        """
         trie = TokenTrie.of(vocabulary).arrays()
         if self.terminals is not None:
             engine.add_budgets(self.terminals, trie)
         if self.rules is not None:
-            engine.add_rule_budgets(self.rules, self.states, self.is_followed, trie)
+            self._add_rules(engine, self.rules, engine.counting(trie))
+
+    def _add_rules(self, engine: Engine, most: NDArray[np.int32], trie: Any) -> None:
+        given = (engine.handle, most, self.states, self.is_followed, trie)
+        if library.grammar_engine_add_rule_budgets(*given) < 0:
+            raise LimitError(
+                f"a rule has {int(most.max()):,} tokens, too many to count for a grammar of "
+                f"{len(self.states):,} parser states",
+                hint="give it fewer, or none",
+                limit="max_tokens",
+            )
 
     def session(
         self, arrays: GrammarArrays, general: bool, vocabulary: Vocabulary
@@ -100,7 +119,9 @@ def are_followed(
     if budgets is None or budgets.rules is None:
         return False
     session = budgets.session(arrays, _is_general(metadata), vocabulary)
-    return session.follow_all(_MOST_NODES) is not None
+    count = np.empty(1, np.int64)
+    session._finish(0, 1, library.grammar_follow_all, _MOST_NODES, count)
+    return bool(count[0] >= 0)
 
 
 def require_budgets(
@@ -210,7 +231,8 @@ def budget_refusal(
         return None
     state = follow(free, int(free.start(1)[0]), text[:byte]).state
     under_way = describe_state(free, state, names).configurations[0].under_way
-    most = {names.terminal(n): int(m) for n, m in enumerate(session.budgets) if m >= 0}
+    terminals = [] if budgets.terminals is None else budgets.terminals.tolist()
+    most = {names.terminal(n): m for n, m in enumerate(terminals) if m >= 0}
     held = {name: most[name] for name in under_way if name in most}
     if not held and budgets.rules is not None:
         owners = names.arrays.rule_lhs.tolist()

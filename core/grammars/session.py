@@ -140,7 +140,6 @@ class Engine:
     Attributes:
         handle: The library's object.
         most_calls: Calls that one mask, or one token, may take.
-        budgets: int32[terminals] how many tokens each may have, -1 for any; empty: all any.
         counts_tokens: Whether terminals, or rules, may have so many.
     """
 
@@ -156,7 +155,6 @@ class Engine:
     ) -> None:
         self.budget = budget
         self.set_terminals: Sequence[int] = ()
-        self.budgets = np.empty(0, np.int32)
         self.counts_tokens = False
         self._held: tuple[Any, ...] = ()
         self.mask_work = work.a_mask
@@ -208,38 +206,10 @@ class Engine:
             most: int32[terminals], -1 for any number.
             tokens: The vocabulary's trie, as ``TokenTrie.arrays``.
         """
-        self.budgets = most
-        library.grammar_engine_add_budgets(self.handle, most, self._counting(tokens))
+        library.grammar_engine_add_budgets(self.handle, most, self.counting(tokens))
 
-    def add_rule_budgets(
-        self,
-        most: NDArray[np.int32],
-        least: NDArray[np.int32],
-        is_followed: bool,
-        tokens: tuple[NDArray[Any], ...],
-    ) -> None:
-        """Hold rules to numbers of tokens, before the first session.
-
-        Args:
-            most: int32[rules], -1 for any number.
-            least: int32[LR states] the least number of a rule that what a state stands for may
-                begin, -1 for none.
-            is_followed: All states are few: each is followed to see which lead on.
-            tokens: The vocabulary's trie, as ``TokenTrie.arrays``.
-
-        Raises:
-            LimitError: Numbers too large for so many LR states.
-        """
-        trie = self._counting(tokens)
-        if library.grammar_engine_add_rule_budgets(self.handle, most, least, is_followed, trie) < 0:
-            raise LimitError(
-                f"a rule has {int(most.max()):,} tokens, too many to count for a grammar of "
-                f"{len(least):,} parser states",
-                hint="give it fewer, or none",
-                limit="max_tokens",
-            )
-
-    def _counting(self, tokens: tuple[NDArray[Any], ...]) -> Any:
+    def counting(self, tokens: tuple[NDArray[Any], ...]) -> Any:
+        """Return the vocabulary's trie for numbers of tokens, which sessions count from now on."""
         trie = library.hold_token_trie(tokens)
         # The engine reads it as long as it lives.
         self._held, self.counts_tokens = (*self._held, trie), True
@@ -399,19 +369,10 @@ class GrammarSession(HostSession):
             self._finish(done, out.size, _check, states, token_ids, out)
         return out
 
-    @property
-    def budgets(self) -> NDArray[np.int32]:
-        """How many tokens each terminal may have, -1 for any; empty where none is held."""
-        return self._engine.budgets
-
     def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> NDArray[np.int64]:
         """Follow bytes, int64[n]; refused where tokens are counted."""
         if self._engine.counts_tokens:
             return Session.advance_bytes(self, states, texts)  # type: ignore[no-any-return]
-        return super().advance_bytes(states, texts)
-
-    def advance_piece(self, states: Any, texts: Sequence[bytes]) -> NDArray[np.int64]:
-        """Follow the bytes of one token each, int64[n]."""
         return super().advance_bytes(states, texts)
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -474,17 +435,6 @@ class GrammarSession(HostSession):
             if place < len(distances) or is_first:
                 found[row] = distances[place % len(distances)]
         return found[inverse]
-
-    def follow_all(self, most_nodes: int) -> int | None:
-        """Follow all tokens from all states, where tokens are counted: how many states there are.
-
-        Args:
-            most_nodes: Of the vocabulary's trie, for all states together; None is returned where
-                there are more, or more than 4,096 states.
-        """
-        out = np.empty(1, np.int64)
-        self._finish(0, 1, library.grammar_follow_all, most_nodes, out)
-        return int(out[0]) if out[0] >= 0 else None
 
     def can_shift(self, stack: int, terminal: int) -> bool:
         """Say whether the parser takes a terminal on a stack of a state's configuration."""

@@ -186,10 +186,6 @@ class SchemaSession(HostSession):
             return Session.advance_bytes(self, states, texts)  # type: ignore[no-any-return]
         return super().advance_bytes(states, texts)
 
-    def advance_piece(self, states: Any, texts: Sequence[bytes]) -> NDArray[np.int64]:
-        """Follow the bytes of one token each, int64[n]."""
-        return super().advance_bytes(states, texts)
-
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         return allowed_of_masks(self.fill_mask, integers(states, 1, "states"), self.words)
 
