@@ -310,18 +310,29 @@ def _build(
         metadata["cdec.plain"] = grammar.plain
     if options.made_from:
         metadata[MADE_FROM_KEY] = options.made_from
-    if grammar.rule_tokens or any(t.max_tokens for t in made.grammar.terminals):
-        metadata |= budget_metadata(made.grammar, made.tables)
-        compiled = arrays_from(arrays)
-        if are_followed(compiled, metadata, vocabulary):
-            metadata[FOLLOWED_KEY] = "1"
-        require_budgets(compiled, metadata, vocabulary)
+    metadata |= _budgets(made, arrays, metadata, vocabulary)
     names = [made.grammar.terminals[number].name for number in sets]
     metadata |= pinned_metadata(options.set_digests, names)
     if sets:
         metadata[SETS_KEY] = json.dumps(names)
         metadata[SET_TERMINALS_KEY] = json.dumps(sets)
     return arrays, metadata, report
+
+
+def _budgets(
+    made: Parts,
+    arrays: Mapping[str, NDArray[Any]],
+    metadata: dict[str, str],
+    vocabulary: Vocabulary,
+) -> dict[str, str]:
+    """Return what is recorded of how many tokens parts may have, which can be kept."""
+    found = budget_metadata(made.grammar, made.tables)
+    compiled = arrays_from(arrays) if found else None
+    if compiled is not None:
+        if are_followed(compiled, metadata | found, vocabulary):
+            found[FOLLOWED_KEY] = "1"
+        require_budgets(compiled, metadata | found, vocabulary)
+    return found
 
 
 def _with_markers(vocabulary: Vocabulary) -> NDArray[np.bool_]:
