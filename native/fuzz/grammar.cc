@@ -19,6 +19,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                     seed.get<cdec_token_trie>(5));
   for (int64_t terminal = 0; (how & 1) && terminal < grammar->ignored.size; ++terminal)
     cdec_grammar_fewest_of_terminal(engine, terminal);
+  const int64_t rules = grammar->rule_lhs.size, lr_states = grammar->action_offsets.size - 1;
+  const std::vector<int32_t> of_rules = fuzz::budgets(bytes, rules);
+  const std::vector<int32_t> of_states = fuzz::budgets(bytes, lr_states);
+  if (how & 8)
+    cdec_grammar_engine_add_rule_budgets(engine, {of_rules.data(), rules},
+                                         {of_states.data(), lr_states}, how & 16,
+                                         seed.get<cdec_token_trie>(5));
   auto *session = cdec_grammar_session_make(engine, words, 1 << 10);
   std::vector<int32_t> mask(words);
   int64_t state = session ? cdec_grammar_start(session) : -1;
@@ -29,6 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     token = fuzz::chosen(token, mask, vocabulary);
     cdec_grammar_check(session, {&state, 1}, {&token, 1, 1}, {&allowed, 1, 1}, 0);
     cdec_grammar_complete(session, {&state, 1}, {&allowed, 1}, 0);
+    cdec_grammar_fewest(session, {&state, 1}, seed.get<cdec_token_trie>(5), {&next, 1}, 0);
     cdec_grammar_advance(session, {&state, 1}, {&token, 1}, {&next, 1}, 0);
     state = next;
   }

@@ -95,8 +95,10 @@ void FewestBytes::measure_rules() {
   first_.assign(1, 0);
   int64_t most = -1;
   for (int64_t rule = 0; rule < grammar_.rules; ++rule) {
-    first_.push_back(first_.back() + std::max(columns.rule_length[rule], 0) + 1);
-    most = std::max<int64_t>(most, columns.rule_lhs[rule]);
+    // Numbers of a damaged artifact are not what is made room for.
+    const int64_t length = std::max(columns.rule_length[rule], 0), lhs = columns.rule_lhs[rule];
+    first_.push_back(first_.back() + (first_.back() + length < kMostSymbols ? length : 0) + 1);
+    if (lhs < kMostSymbols) most = std::max(most, lhs);
   }
   // What stands before the dot of an item leads to its state.
   std::vector<int32_t> symbols(first_.back(), -1);
@@ -121,7 +123,7 @@ void FewestBytes::measure_rules() {
       int64_t at = first_[rule + 1] - 1;
       for (rests_[at] = 0; at > first_[rule]; --at)
         rests_[at - 1] = sum(rests_[at], bytes_of(symbols[at - 1]));
-      if (columns.rule_lhs[rule] < 0) continue;
+      if (columns.rule_lhs[rule] < 0 || columns.rule_lhs[rule] > most) continue;
       int64_t &known = nonterminals_[columns.rule_lhs[rule]];
       if (rests_[at] >= known) continue;
       known = rests_[at];

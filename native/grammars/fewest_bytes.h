@@ -23,6 +23,7 @@ class FewestBytes {
 
  private:
   static constexpr size_t kMostScanned = 1 << 15;  // states of the scanner that are looked at
+  static constexpr int64_t kMostSymbols = 1 << 24;  // of all rules
 
   struct Ending {
     int32_t terminal, bytes;
