@@ -109,7 +109,7 @@ def with_budgets(grammar: Grammar, held: Mapping[str, Held]) -> Grammar:
 
     Raises:
         GrammarUnsupportedError: A name is that of no terminal, and no rule, that rules read; or of
-            a rule beside an indenter.
+            a rule beside an indenter or sets.
     """
     terminals, rules = list(grammar.terminals), dict[str, int]()
     for name, one in held.items():
@@ -145,10 +145,12 @@ def _terminals_of(grammar: Grammar, name: str, held: Held) -> set[int]:
             "leave the number out, or use the rule",
         )
     is_own = len(own) == len(bodies) and not own & (others | grammar.ignored)
-    if not is_own and grammar.indenter is not None:
+    has_sets = any(terminal.is_set for terminal in grammar.terminals)
+    if not is_own and (has_sets or grammar.indenter is not None):
+        beside = "sets, whose members may have any length" if has_sets else "an indenter"
         raise held.unsupported(
             f"{name} is a rule of more than terminals of its own, whose tokens are not counted "
-            "beside an indenter",
+            f"beside {beside}",
             "give the number to terminals within it",
         )
     return own if is_own else set()

@@ -197,6 +197,8 @@ def _too_few(
             low, high = number, 2 * number
             while high < _MOST_TOKENS and not alone(high):
                 low, high = high, 2 * high
+            if high >= _MOST_TOKENS:
+                continue
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (low, middle) if alone(middle) else (middle, high)

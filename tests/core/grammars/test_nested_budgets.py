@@ -233,6 +233,7 @@ def test_an_artifact_records_its_numbers(tmp_path: Path) -> None:
     ("source", "error", "said"),
     [
         ('start: e "a"\ne[max_tokens=2]: /a(?=b)/ "b" e?', GrammarUnsupportedError, "rule e"),
+        ('%declare CITY\nstart: e\ne[max_tokens=2]: CITY | "(" e', GrammarUnsupportedError, "sets"),
         ('start: e\ne[max_tokens=1073741823]: "a" e | "b"', LimitError, "too many to count"),
     ],
 )
