@@ -13,7 +13,7 @@ from cdec.compilers.grammars.decoding import decode_source
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule
 from cdec.compilers.grammars.parser.tables import ParseTables, rows_of
 from cdec.compilers.grammars.special import placed
-from cdec.core.grammars.budgets import RULES_KEY, STATES_KEY
+from cdec.core.grammars.budgets import ATTRIBUTES_KEY, RULES_KEY, STATES_KEY
 from cdec.core.grammars.errors import GrammarError, GrammarSyntaxError, GrammarUnsupportedError
 from cdec.core.token_budgets import BUDGETS_KEY
 
@@ -156,10 +156,21 @@ def _terminals_of(grammar: Grammar, name: str, held: Held) -> set[int]:
     return own if is_own else set()
 
 
-def budget_metadata(grammar: Grammar, tables: ParseTables) -> dict[str, str]:
-    """Return what an artifact records of how many tokens terminals and rules may have."""
+def budget_metadata(
+    grammar: Grammar, tables: ParseTables, held: Mapping[str, Held]
+) -> dict[str, str]:
+    """Return what an artifact records of how many tokens terminals and rules may have.
+
+    A source with what was imported is another text, in which these numbers do not stand.
+    """
     terminals = [(n, t.max_tokens) for n, t in enumerate(grammar.terminals) if t.max_tokens]
-    found = {BUDGETS_KEY: terminals}
+    written = [
+        (one.at, one.text[one.at : one.text.index("]", one.at) + 1]) for one in held.values()
+    ]
+    is_own = all(grammar.source[at : at + len(said)] == " " * len(said) for at, said in written)
+    found: dict[str, Sequence[object]] = {BUDGETS_KEY: terminals}
+    if is_own:
+        found[ATTRIBUTES_KEY] = written
     if grammar.rule_tokens:
         own = [dict(grammar.rule_tokens).get(name) for name in tables.nonterminals]
         least, nullable = _least_tokens(tables.rules, own)

@@ -310,7 +310,7 @@ def _build(
         metadata["cdec.plain"] = grammar.plain
     if options.made_from:
         metadata[MADE_FROM_KEY] = options.made_from
-    metadata |= _budgets(made, arrays, metadata, vocabulary)
+    metadata |= _budgets(made, named.held, arrays, metadata, vocabulary)
     names = [made.grammar.terminals[number].name for number in sets]
     metadata |= pinned_metadata(options.set_digests, names)
     if sets:
@@ -321,12 +321,13 @@ def _build(
 
 def _budgets(
     made: Parts,
+    held: Mapping[str, Held],
     arrays: Mapping[str, NDArray[Any]],
     metadata: dict[str, str],
     vocabulary: Vocabulary,
 ) -> dict[str, str]:
     """Return what is recorded of how many tokens parts may have, which can be kept."""
-    found = budget_metadata(made.grammar, made.tables)
+    found = budget_metadata(made.grammar, made.tables, held)
     compiled = arrays_from(arrays) if found else None
     if compiled is not None:
         if are_followed(compiled, metadata | found, vocabulary):

@@ -12,6 +12,7 @@ from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.compilers.grammars.parser_choice import ASKED_FOR
 from cdec.compilers.kinds import SourceKind
+from cdec.core.grammars.budgets import with_attributes
 from cdec.core.grammars.special import SpecialTokens
 from cdec.core.progress import Progress, silent
 from cdec.core.sets.within import pinned_digests
@@ -92,7 +93,8 @@ def verify_grammar(file: ArtifactFile, progress: Progress = silent) -> Compariso
         set_digests=tuple(pinned_digests(file.metadata).items()),
         name=file.metadata.get("cdec.source", ""),
     )
-    source = SpecialTokens.recorded(file.metadata).as_written(file.metadata["cdec.grammar"])
+    stored = SpecialTokens.recorded(file.metadata).as_written(file.metadata["cdec.grammar"])
+    source = with_attributes(stored, file.metadata)
     return compiled_again(file, source, again, progress)
 
 

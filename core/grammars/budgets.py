@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.artifacts.checks import require
 from cdec.core.errors import FitError, LimitError
 from cdec.core.grammars.columns import GrammarArrays
 from cdec.core.grammars.explain import Names, describe_state
@@ -29,6 +30,8 @@ RULES_KEY, STATES_KEY = "cdec.rule_budgets", "cdec.state_budgets"
 """Metadata: pairs as ``BUDGETS_KEY`` has them, of rules and of LR states."""
 FOLLOWED_KEY = "cdec.budgets_followed"
 """Metadata: "1" where the states are few, so that it is known of each whether it leads on."""
+ATTRIBUTES_KEY = "cdec.attributes"
+"""Metadata: what is left blank in the source, as pairs of a place and a text."""
 BUDGET_KEYS = (BUDGETS_KEY, RULES_KEY, STATES_KEY, FOLLOWED_KEY)
 _MOST_NODES = 1 << 20
 """Nodes of the vocabulary's trie that are visited to follow all states: a tenth of a second."""
@@ -109,6 +112,24 @@ class GrammarBudgets:
         self.add_to(engine, vocabulary)
         trie = library.hold_token_trie(TokenTrie.of(vocabulary).arrays())
         return GrammarSession(engine, vocabulary.width, None, lambda: trie)
+
+
+def with_attributes(source: str, metadata: Mapping[str, str]) -> str:
+    """Return a grammar's source with what is left blank in it, where numbers of tokens stood.
+
+    Raises:
+        ArtifactInvalidError: What is stored are no such pairs.
+    """
+    try:
+        pairs = [
+            (int(at), str(said)) for at, said in json.loads(metadata.get(ATTRIBUTES_KEY, "[]"))
+        ]
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        pairs = [(-1, "")]
+    require(all(at >= 0 for at, _ in pairs), ATTRIBUTES_KEY, "pairs of a place and a text")
+    for at, said in pairs:
+        source = source[:at] + said + source[at + len(said) :]
+    return source
 
 
 def are_followed(

@@ -21,6 +21,7 @@ from cdec.core.grammars.budgets import (
     GrammarBudgets,
     budget_refusal,
     require_budgets,
+    with_attributes,
 )
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays, arrays_from
 from cdec.core.grammars.explain import (
@@ -385,7 +386,8 @@ class GrammarConstraint(StoredConstraint):
         said = super().summary()
         for name in _FOR_MACHINES:
             said.pop(name, None)
-        written = self._special.as_written(self.metadata["cdec.grammar"])
+        stored = self._special.as_written(self.metadata["cdec.grammar"])
+        written = with_attributes(stored, self.metadata)
         return said | {"sound": self.facts.is_sound, "grammar": written}
 
     def tree(self, **parameters: int) -> TreeView:

@@ -125,6 +125,15 @@ def test_compiled_grammars_are_what_their_source_gives(grammar: bytes) -> None:
 
 
 @pytest.mark.usefixtures("warm")
+def test_numbers_of_tokens_are_compiled_again(tmp_path: Path) -> None:
+    path = tmp_path / "x.arrow"
+    source = 'start: e WORD\ne[max_tokens=9]: "(" e ")" | "a"\nWORD[max_tokens=2]: /[a-z]+/'
+    compile_grammar(source, byte_vocabulary(("ab",)), path)
+    found = verify_artifact(verify_bytes(path.read_bytes(), KINDS))
+    assert {"cdec.budgets", "cdec.rule_budgets", "cdec.attributes"} <= {*found.same}
+
+
+@pytest.mark.usefixtures("warm")
 def test_a_regular_expression_is_compiled_again_with_what_narrows_it(tmp_path: Path) -> None:
     path = tmp_path / "x.arrow"
     compile_regex(r"\w{2,90}|\d*", byte_vocabulary(("ab",)), path, conjoined=["[^a]*"])

@@ -13,9 +13,10 @@ from cdec.compilers.grammars.definition import Lexer
 from cdec.core import open_artifact
 from cdec.core.combine.fitting import fit
 from cdec.core.constraint import CONSERVATIVE, EXACT, Constraint, text_verdicts
-from cdec.core.errors import FitError, LimitError
+from cdec.core.errors import ArtifactInvalidError, FitError, LimitError
 from cdec.core.grammars import budgets
 from cdec.core.grammars.errors import GrammarUnsupportedError
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.grammar_cases import byte_vocabulary
 from tests.laws.sessions import assert_session_laws, token_rows
@@ -223,8 +224,13 @@ def test_a_text_with_too_many_tokens_is_refused_where_it_has_them() -> None:
 
 def test_an_artifact_records_its_numbers(tmp_path: Path) -> None:
     path = tmp_path / "held.arrow"
-    compile_grammar(lark(NESTED, {"E": 3}), vocabulary_of(PIECES), path)
+    source = lark(NESTED, {"E": 3})
+    compile_grammar(source, vocabulary_of(PIECES), path)
     opened = open_artifact(path, vocabulary=vocabulary_of(PIECES))
+    assert isinstance(opened, GrammarConstraint) and opened.summary()["grammar"] == source
+    forged = {**opened.metadata, budgets.ATTRIBUTES_KEY: "[[-1]]"}
+    with pytest.raises(ArtifactInvalidError, match=r"cdec\.attributes"):
+        GrammarConstraint(opened.arrays, opened.vocabulary, forged).summary()
     assert opened.facts.budgets == EXACT
     assert token_rows(opened, 4) == token_rows(grammar(NESTED, {"E": 3}, "contextual", PIECES), 4)
 
