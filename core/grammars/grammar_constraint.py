@@ -54,6 +54,8 @@ from cdec.core.verdicts import TokenRefusal, line_and_column
 
 __all__ = ["GrammarConstraint"]
 
+_MOST_SHARED = 1 << 17
+"""States of a session that is shared."""
 _FOR_MACHINES = ("names", "characters")
 """Metadata as long as a grammar that say nothing its source does not."""
 
@@ -120,6 +122,7 @@ class GrammarConstraint(StoredConstraint):
         self.lexer = str(json.loads(metadata.get("cdec.options", "{}")).get("lexer", "contextual"))
         self._engine: Engine | None = None
         self._without_sets: Engine | None = None
+        self._counting: GrammarSession | None = None
 
     @classmethod
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> GrammarConstraint:
@@ -210,24 +213,29 @@ class GrammarConstraint(StoredConstraint):
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run.
 
-        A session with states of its own; masks and memos are shared with the constraint's other
-        sessions. When these have filled the memory budget, new sessions begin with new ones, and
-        the old ones go with the last session that uses them.
+        A session with states of its own, but where tokens count: there runs share one, which knows
+        what leads on. Masks and memos are shared with the constraint's other sessions. When these
+        have filled the memory budget, new sessions begin with new ones, and the old ones go with
+        the last session that uses them.
         """
         return on_device(self._on_host(), device)
 
     def _on_host(self) -> GrammarSession:
         given = given_sets(self.set_names, self.sets)
         if self._engine is None or self._engine.should_be_replaced:
-            self._engine = self._new_engine()
+            self._engine, self._counting = self._new_engine(), None
             if given:
                 members, tokens = [one.add for one in given], TokenTrie.of(self._image).arrays()
                 self._engine.add_sets([*self._set_terminals.values()], members, tokens)
             if self._budgets is not None:
                 self._budgets.add_to(self._engine, self._image)
+        if self._counting and self._counting.statistics()["states"] <= _MOST_SHARED:
+            return self._counting
         reach = (lambda: self._reach) if self._reach_is == EXACT else None
         trie = (lambda: self._trie) if self._reach_is else None
-        return GrammarSession(self._engine, self.vocabulary.width, reach, trie)
+        made = GrammarSession(self._engine, self.vocabulary.width, reach, trie)
+        self._counting = made if self._budgets is not None else None
+        return made
 
     def _new_engine(self) -> Engine:
         return Engine(
