@@ -12,7 +12,7 @@ BENCH_ARGS ?=
 CAMPAIGN_ARGS ?=
 GOLDEN_ARGS ?=
 
-.PHONY: demo test test-runs test-all golden test-processor lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
+.PHONY: demo test test-runs test-all golden test-processor lint types rest docs format bench bench-sets bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
 	bench-free bench-decoding bench-start bench-fields bench-recommender bench-schema bench-vllm links clean
 
@@ -153,7 +153,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-sets bench-grammars bench-schema bench-accuracy bench-aligned bench-drafts bench-estimates \
+bench: bench-sets bench-grammars bench-schema bench-aligned bench-drafts bench-estimates \
 	bench-classify bench-answers bench-verdicts bench-candidates bench-free bench-decoding bench-start \
 	bench-fields bench-recommender
 
@@ -175,10 +175,6 @@ bench-grammars: $(PEERS)
 # BENCH_ARGS="--schemas 50 --engines cdec llguidance" for a quick look.
 bench-schema: $(PEERS)
 	$(BIN)/python -m tools.benchmarks.bench_schemas $(BENCH_ARGS)
-
-# Exact match and time of every method; BENCH_ARGS="--prompts 100 --repeats 1" for a quick look.
-bench-accuracy: $(READY)
-	$(BIN)/python -m tools.benchmarks.bench_accuracy $(BENCH_ARGS)
 
 # Samples that follow the model's own law: cost and convergence; BENCH_ARGS="--tasks 1 --draws 200"
 # for a quick look. The vocabulary of 131,072 tokens comes with mistral-common.

@@ -1,6 +1,6 @@
 """Runs a benchmark from any folder: ``python PATH/TO/tools/benchmarks NAME [ARGUMENT ...]``.
 
-NAME is ``sets``, ``accuracy``, ``grammars``, ``schemas``, ``verdicts``, ``aligned``, ``drafts``,
+NAME is ``sets``, ``grammars``, ``schemas``, ``verdicts``, ``aligned``, ``drafts``,
 ``estimates``, ``classify``, ``answers``, ``candidates``, ``free``, ``start``, ``fields``,
 ``cluster`` or ``integrations``; ``--help`` after it lists its arguments. JSON files go to
 ``--output``, by default ``bench-results`` here.
@@ -14,7 +14,6 @@ from pathlib import Path
 
 NAMES = (
     "sets",
-    "accuracy",
     "grammars",
     "schemas",
     "verdicts",

@@ -19,10 +19,10 @@ import orjson
 
 from cdec.compilers import grammar_constraint, set_constraint
 from cdec.core import CdecError
-from cdec.data.assets import evaluation_prompts, grammar_path
+from cdec.data.assets import entity_list, evaluation_prompts, grammar_path
+from cdec.integrations.findings.decoding import BATCH, shipped
 from cdec.samplers import SAMPLERS, Request
 from tests.laws.worlds import toy_a, toy_b
-from tools.benchmarks.bench_accuracy import BATCH, facts, subset
 from tools.benchmarks.report import run_parts, show
 from tools.benchmarks.setting import Setting, parser_of
 
@@ -74,10 +74,11 @@ def _json(setting: Setting, arguments: argparse.Namespace) -> None:
 
 
 def _questions(setting: Setting, arguments: argparse.Namespace) -> None:
-    model, task = setting.target(), subset(facts(), arguments.prompts)
-    constraint = set_constraint(task.members, model.vocabulary)
-    figures = _table("the shipped questions", model, constraint, task.prompts, arguments)
-    print(setting.save("candidates-questions", figures, prompts=len(task.prompts)))
+    model, prompts = setting.target(), list(shipped("facts").subset(arguments.prompts).texts)
+    members = entity_list("facts").read_text(encoding="utf-8").splitlines()
+    constraint = set_constraint(members, model.vocabulary)
+    figures = _table("the shipped questions", model, constraint, prompts, arguments)
+    print(setting.save("candidates-questions", figures, prompts=len(prompts)))
 
 
 def _table(

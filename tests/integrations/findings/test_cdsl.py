@@ -122,6 +122,41 @@ def test_lookahead_is_judged_beside_plain_methods(monkeypatch: pytest.MonkeyPatc
     assert [check.said for check in found.checks if not math.isfinite(check.value)] == []
 
 
+def test_a_judge_that_is_not_worth_its_name_stops_every_finding_of_replies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs = [Judged("Q:", " good one", " bad one")] * 10
+    monkeypatch.setattr(judged, "build_reward", lambda spec, **how: Preferring("bad"))
+    monkeypatch.setattr(judged, "conversations", lambda laboratory: pairs)
+    monkeypatch.setattr(judged, "_with_drawn", lambda laboratory, held_out: held_out)
+    for compute in (judged.own, judged.speculation, judged.thresholds):
+        assert "held-out pairs" in compute(Laboratory(reward="a", judge="b")).nothing
+
+
+@pytest.mark.slow
+def test_replies_are_swept_and_speculated_in_the_shapes_of_the_paper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs = [Judged(f"Human: {n}\n\nAssistant:", " good", " no") for n in range(10)]
+    monkeypatch.setattr(judged, "build_reward", lambda spec, **how: build_reward("regex:good"))
+    monkeypatch.setattr(judged, "conversations", lambda laboratory: pairs)
+    monkeypatch.setattr(judged, "_with_drawn", lambda laboratory, held_out: held_out)
+    monkeypatch.setattr(judged, "LENGTH", 6)
+    laboratory = Laboratory(reward="a", judge="b")
+    found = judged.speculation(laboratory)
+    (table,) = found.tables
+    tests = {str(row[0]).partition(", ")[0] for row in table.rows}
+    assert tests == {"greedy", "masked", "hard", "ratio", "lossless"}
+    swept = judged.thresholds(laboratory)
+    names = {plot.name for plot in swept.plots}
+    assert names == {
+        f"{name}-{what}"
+        for name in ("reward-threshold", "accept-threshold", "target-tries")
+        for what in ("speedup", "judge")
+    }
+    assert all(math.isfinite(check.value) for check in (*found.checks, *swept.checks))
+
+
 def test_findings_that_need_a_reward_say_so(tmp_path: Path) -> None:
     harmless = FINDINGS["cdsl-harmless"]
     (row,) = reproduce([harmless], Laboratory(), tmp_path)
