@@ -376,10 +376,14 @@ FINDINGS: dict[str, Finding] = {
             "cdsl-replies-thresholds",
             _CDSL,
             "Figures 9 to 11, another judge",
-            "A higher reward threshold costs more, and the judge likes replies better; more tries "
-            "of the target cost more and help little.",
+            "A higher reward threshold costs more, and the judge likes replies better; tries of "
+            "the target make them worse; the printed ratio test is cheaper than the hard one and "
+            "no better.",
             "Replies as of cdsl-replies, not harmless text: 16 conversations, two drafts of one "
-            "target in the place of three families. Thresholds are those of Table 2.",
+            "target in the place of three families. Thresholds are those of Table 2. What the "
+            "lookahead chooses is far above all of them here, so that under the hard test no reply "
+            "of the draft changes with them; the ratio test makes other replies, which the judge "
+            "likes better.",
             "judged:thresholds",
             needs=("hh_rlhf",),
             uses=(*_SOME, *_GIVEN),
