@@ -14,14 +14,6 @@
 
 namespace cdec::grammars {
 
-// The terminals under way at a scanner state; none before the first byte of one, or where the columns
-// are damaged.
-inline std::span<const int32_t> under_way(const Grammar &grammar, int64_t at) {
-  if (at < 0 || at >= grammar.scanner_states) return {};
-  const int64_t row = grammar.live_row(at);
-  return grammar.is_row(row) ? grammar.live(row) : std::span<const int32_t>();
-}
-
 // `Session`: `engine`, `states`, `intern`, `load`, `may_end`, `next`, and what CountedEnds asks for.
 template <class Session>
 class Budgets {
@@ -29,9 +21,6 @@ class Budgets {
   explicit Budgets(Session &session)
       : session_(session), engine_(session.engine), grammar_(engine_.grammar), ends_(session) {
     if (!grammar_.counts_rules()) measure();
-    for (const auto *numbers : {&grammar_.terminal_tokens, &grammar_.rule_tokens})
-      for (const int32_t most : *numbers)
-        if (most >= 0) least_ = std::min(least_, most);
   }
 
   // The state with which a token ends; CDEC_DEAD where no part under way can end in time.
@@ -138,15 +127,7 @@ class Budgets {
   // Whether no part that is begun, here or up to an end, comes near its number with any token.
   bool is_far(int64_t state) {
     if (grammar_.is_exact) return false;
-    const int64_t needed = 1 + ends_.plain_ahead(state);
-    if (needed > least_) return false;
-    return std::ranges::all_of(session_.states[state], [&](const Configuration &each) {
-      if (engine_.memos->parser.room(each.stack) - each.since < needed) return false;
-      return std::ranges::all_of(under_way(grammar_, each.at), [&](int32_t terminal) {
-        const int64_t most = grammar_.most_tokens(terminal);
-        return most < 0 || most - (each.tokens >> 1) >= needed;
-      });
-    });
+    return ends_.has_room(state, 1 + ends_.plain_ahead(state));
   }
 
   // Whether tokens that the grammar allows may be too many at a state.
@@ -329,7 +310,6 @@ class Budgets {
   std::vector<int8_t> leads_on_;  // by state
   bool is_always_near_ = false;
   int64_t depth_ = 0;  // of the search under way
-  int32_t least_ = kFar;  // number of all
   CountedEnds<Session> ends_;
   std::unordered_map<int64_t, int64_t> ahead_;
   All all_;

@@ -12,6 +12,14 @@
 
 namespace cdec::grammars {
 
+// The terminals under way at a scanner state; none before the first byte of one, or where the columns
+// are damaged.
+inline std::span<const int32_t> under_way(const Grammar &grammar, int64_t at) {
+  if (at < 0 || at >= grammar.scanner_states) return {};
+  const int64_t row = grammar.live_row(at);
+  return grammar.is_row(row) ? grammar.live(row) : std::span<const int32_t>();
+}
+
 // Reads as if no token counted, while it lives.
 class Uncounted {
  public:
@@ -64,7 +72,27 @@ class CountedEnds {
         engine_(session.engine),
         plain_{engine_},
         spelling_(engine_.tokens),
-        endings_(plain_, engine_.tokens) {}
+        endings_(plain_, engine_.tokens) {
+    const Grammar &grammar = engine_.grammar;
+    for (const auto *numbers : {&grammar.terminal_tokens, &grammar.rule_tokens})
+      for (const int32_t most : *numbers)
+        if (most >= 0) least_ = std::min(least_, most);
+  }
+
+  // Whether no part that is begun, at a state or within so many tokens behind it, comes to its number.
+  bool has_room(int64_t state, int64_t needed) {
+    if (needed > least_) return false;
+    const Grammar &grammar = engine_.grammar;
+    return std::ranges::all_of(session_.states[state], [&](const Configuration &each) {
+      // A rule that the terminal under way begins is not on the stack yet.
+      if ((each.tokens >> 1) + needed > least_) return false;
+      if (engine_.memos->parser.room(each.stack) - each.since < needed) return false;
+      return std::ranges::all_of(under_way(grammar, each.at), [&](int32_t terminal) {
+        const int64_t most = grammar.most_tokens(terminal);
+        return most < 0 || most - (each.tokens >> 1) >= needed;
+      });
+    });
+  }
 
   // The fewest tokens that are found from a state to an end; kFarEnd where none are.
   int64_t fewest(int64_t state) {
@@ -154,6 +182,10 @@ class CountedEnds {
       return;
     }
     const Uncounted uncounted(engine_);
+    if (const int64_t all = endings_.fewest(at); all < kFarEnd && has_room(state, all)) {
+      note(state, all);
+      return;
+    }
     frame.length = endings_.way(at).length;
     int32_t node = -1;
     while (endings_.fewest(at) < kFarEnd) {
@@ -192,6 +224,7 @@ class CountedEnds {
   const Spelling spelling_;
   Endings<PlainStates> endings_;
   std::vector<int64_t> fewest_, plains_;  // by state
+  int32_t least_ = Parser::kFarOff;       // number of all
 };
 
 }  // namespace cdec::grammars

@@ -186,6 +186,18 @@ def test_masks_are_steps_and_values_end() -> None:
     assert_session_laws(limited, [], np.random.default_rng(4), max_states=60, max_steps=12)
 
 
+@pytest.mark.parametrize("lexer", ["contextual", "dynamic"])
+def test_a_terminal_without_a_number_counts_for_the_rule_that_it_begins(lexer: Lexer) -> None:
+    source = VALUES.replace("STRING[max_tokens=4]", "STRING").replace("=9", "=12")
+    limited = grammar_constraint(source, byte_vocabulary(('"a', "ab")), lexer=lexer)
+    session = limited.session()
+    state, quote, letter = session.start(1), ord('"'), ord("a")
+    for token in [quote] + [letter] * 10:
+        state = session.advance(state, np.array([token]))
+    assert session.allowed(state)[1].tolist() == [quote]
+    assert_session_laws(limited, [], np.random.default_rng(1), max_states=60, max_steps=14)
+
+
 def test_far_from_all_numbers_masks_are_those_without() -> None:
     vocabulary = byte_vocabulary(("[[", "]]", "}}", '{"', '":', '"}', "10", ", ", "ab"))
     limited = grammar_constraint(VALUES.replace("=9", "=400").replace("=4]", "=300]"), vocabulary)
