@@ -126,7 +126,8 @@ class Budgets {
 
   // Whether no part that is begun, here or up to an end, comes near its number with any token.
   bool is_far(int64_t state) {
-    if (grammar_.is_exact) return false;
+    // Of several readings one may end within its numbers where the way is another's.
+    if (grammar_.is_exact || grammar_.is_general) return false;
     return ends_.has_room(state, 1 + ends_.plain_ahead(state));
   }
 

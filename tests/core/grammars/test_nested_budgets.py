@@ -260,6 +260,21 @@ def test_what_cannot_be_counted_is_refused(source: str, error: type[Exception], 
         grammar_constraint(source, vocabulary_of(PIECES))
 
 
+def test_of_several_readings_masks_are_steps_whichever_is_asked_first() -> None:
+    rules = {
+        "S": ["X,", "Z)", ")", "b", "X", "Y", "Z"],
+        "X": ["ZX", "a", "aSX"],
+        "Y": ["bbZ", ",", "ZY", "a"],
+        "Z": ["S", "Y", "XY", "a"],
+    }
+    limited = grammar(rules, {"S": 3, "X": 3, "Y": 2}, "dynamic", PIECES)
+    session = limited.session()
+    after = session.advance(session.start(1), np.array([PIECES.index(b"),")]))
+    allowed = session.allowed(after)[1].tolist()
+    letter = PIECES.index(b"b")
+    assert (letter in allowed) == (session.advance(after, np.array([letter]))[0] >= 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_random_grammars_have_the_texts_that_keep_all_numbers(seed: int) -> None:
