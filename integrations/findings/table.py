@@ -462,7 +462,8 @@ def named_findings(names: Iterable[str]) -> list[Finding]:
     for name in names:
         found = {n: f for n, f in FINDINGS.items() if name in (n, n.partition("-")[0])}
         if not found:
-            close = get_close_matches(name, FINDINGS, n=1)
+            papers = dict.fromkeys(each.partition("-")[0] for each in FINDINGS)
+            close = get_close_matches(name, [*papers, *FINDINGS], n=1)
             raise UsageError(
                 f"no finding {name!r}",
                 hint=f"did you mean {close[0]!r}?" if close else f"findings: {', '.join(FINDINGS)}",

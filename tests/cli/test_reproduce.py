@@ -184,10 +184,11 @@ def test_a_folder_of_task_models_that_is_none_is_refused(
     assert "--tasks" in refused.stderr
 
 
-def test_a_name_that_is_none_is_refused(cdec: Runner) -> None:
-    refused = cdec("reproduce", "--only", "disc-figur")
+@pytest.mark.parametrize(("typed", "meant"), [("disc-figur", "disc-figure"), ("dsic", "disc")])
+def test_a_name_that_is_none_is_refused(cdec: Runner, typed: str, meant: str) -> None:
+    refused = cdec("reproduce", "--only", typed)
     assert refused.status == 2
-    assert "disc-figure" in refused.stderr
+    assert f"did you mean {meant!r}?" in refused.stderr
 
 
 def test_the_list_computes_nothing(cdec: Runner, told: dict[str, Told]) -> None:
