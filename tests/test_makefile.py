@@ -24,22 +24,6 @@ def noted(folder: Path) -> list[list[str]]:
     return [line.split() for line in (folder / "log").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("failing", ["neither", "first", "second"])
-def test_both_halves_of_the_tests_run_whatever_the_first_gives(
-    tmp_path: Path, failing: str
-) -> None:
-    half = 'case "$*" in *auto*) half=first;; *) half=second;; esac'
-    folder = program(tmp_path / "bin" / "python", f'{half}\n[ "$half" != "{failing}" ]')
-    (tmp_path / "stamp").touch()
-    words = ["make", "-C", ROOT, "test", f"BIN={folder}", f"STAMP={tmp_path / 'stamp'}"]
-    done = subprocess.run(words, capture_output=True)
-    assert (done.returncode == 0) == (failing == "neither"), done.stderr
-    first, second = noted(folder)
-    alone = second[2:]
-    assert alone and {f"--ignore={each}" for each in alone} <= {*first}
-    assert all((ROOT / each).exists() for each in alone)
-
-
 def test_what_the_first_tier_leaves_out_is_run_elsewhere(tmp_path: Path) -> None:
     folder = program(tmp_path / "bin" / "python", "true")
     (tmp_path / "stamp").touch()

@@ -183,7 +183,7 @@ def test_checks_take_the_spans_of_a_grammar(cdec: Runner) -> None:
     [
         (("--span", "QUOTE"), "expected NAME=FIELD"),
         (("--span", "QUOTE=a", "--span", "QUOTE=b"), "twice"),
-        (("--span-whole", "words"), "without --span-of or --span"),
+        (("--span-whole", "words"), "without --span-of, --span or --spans-of"),
         ((), "holds the set 'QUOTE'"),
     ],
 )
