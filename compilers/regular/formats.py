@@ -14,7 +14,7 @@ from cdec.compilers.regular.patterns import pattern_automaton
 from cdec.core.grammars.errors import RegexUnsupportedError
 
 _NOT_REGULAR = {
-    "regex": "whether a text is a regular expression",
+    "regex": "whether a text is a regular expression, which nests",
     "idn-hostname": "which characters a label may hold beside which others",
 }
 LONGEST = {"hostname": 253}

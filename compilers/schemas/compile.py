@@ -37,7 +37,6 @@ from cdec.compilers.schemas.options import (
 from cdec.compilers.schemas.program import Emitter, bounded_blanks, no_blanks
 from cdec.compilers.schemas.references import Refs, references_of
 from cdec.compilers.schemas.sets.expansion import Expansion
-from cdec.compilers.schemas.sets.members import Named
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
 from cdec.compilers.schemas.source import read_json
 from cdec.compilers.schemas.typed.kinds import schema_text
@@ -56,6 +55,7 @@ from cdec.core.schemas.program import (
     arrays_from,
 )
 from cdec.core.schemas.references import to_json
+from cdec.core.schemas.regex_strings import RegexStart
 from cdec.core.sets.chosen import MEMBERS_KEY, MemberChoice
 from cdec.core.sets.quotes import SpanField
 from cdec.core.sets.within import digests_of, pinned_metadata
@@ -240,7 +240,9 @@ def _built(
     return columns, metadata, report
 
 
-def _of_members(choices: Sequence[MemberChoice], options: SchemaOptions) -> dict[str, str]:
+def _of_members(
+    choices: Sequence[MemberChoice | RegexStart], options: SchemaOptions
+) -> dict[str, str]:
     """Return the metadata of what strings are members of."""
     sets = _listed(choices)
     metadata = {SETS_KEY: json.dumps(sets)} if sets else {}
@@ -250,13 +252,13 @@ def _of_members(choices: Sequence[MemberChoice], options: SchemaOptions) -> dict
     return metadata | pinned_metadata(options.set_digests, names)
 
 
-def _listed(choices: Iterable[MemberChoice]) -> list[Any]:
+def _listed(choices: Iterable[MemberChoice | RegexStart]) -> list[Any]:
     """Return the sets and fields of documents that strings are members of, JSON-ready.
 
     Raises:
         SchemaUnsupportedError: A set and a field of documents have one name.
     """
-    found: dict[str, Named] = {}
+    found: dict[str, str | SpanField] = {}
     for one in (named for choice in choices for named in (*choice.sets, *choice.without)):
         if found.setdefault(str(one), one) != one:
             raise SchemaUnsupportedError(

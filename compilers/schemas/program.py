@@ -16,12 +16,14 @@ from cdec.compilers.schemas.sets.array_cases import ArrayCase, Distinct, contrar
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.members import Members
 from cdec.compilers.schemas.sets.object_cases import ObjectCase, too_many
+from cdec.compilers.schemas.sets.regexes import REGEXES, Regexes
 from cdec.compilers.schemas.sets.satisfiable import TOKENS_DIFFER, Satisfiable, is_endless
 from cdec.compilers.schemas.sets.shapes import ArrayShape, Goal, ObjectShape, conjunction
 from cdec.core.errors import LimitError
 from cdec.core.mask import offsets_of
 from cdec.core.schemas.own_keywords import SET
 from cdec.core.schemas.program import COLUMNS, REGION_RANK
+from cdec.core.schemas.regex_strings import RegexStart
 from cdec.core.sets.chosen import MemberChoice
 
 _INDENTED = 4
@@ -288,8 +290,10 @@ class Emitter:
         self._distinct: dict[int, str] = {}
         self._raw: dict[tuple[Numbers, frozenset[str]], int] = {}
         self._strings: dict[Strings, list[tuple[int, int, int]]] = {}
-        self.members: dict[Members, int] = {}
-        """Members of sets and pieces of documents that are strings somewhere, and their numbers."""
+        self._regexes: dict[Members, list[tuple[int, int, int]]] = {}
+        self.members: dict[Members | RegexStart, int] = {}
+        """Members of sets and pieces of documents that are strings somewhere, regular expressions
+        from a state on, and their numbers."""
 
     def emit(self, goal: Goal) -> None:
         """Write the value of a goal, which becomes value 0, and all that it holds.
@@ -376,17 +380,30 @@ class Emitter:
             reason = "strings that are no members of a set cannot be told"
             self._expansion.refuse(path, SET, reason)
             return self._parts(members.strings)
-        return [(-1 - self.members.setdefault(members, len(self.members)), 0, -1)]
+        if REGEXES in members.sets:
+            if members not in self._regexes:
+                parts = REGEXES.parts(members.strings)
+                found = [(RegexStart(self._pool(edges)), low) for edges, low in parts]
+                self._regexes[members] = [(self._numbered(one), low, -1) for one, low in found]
+            return self._regexes[members]
+        return [(self._numbered(members), 0, -1)]
 
-    def held_members(self) -> list[MemberChoice]:
+    def _numbered(self, members: Members | RegexStart) -> int:
+        return -1 - self.members.setdefault(members, len(self.members))
+
+    def held_members(self) -> list[MemberChoice | RegexStart]:
         """Return what the alternatives of members are, by their numbers."""
         return [
-            MemberChoice(
-                tuple(sorted(sets, key=str)),
-                tuple(sorted(without)),
-                None if strings is Strings.ANY else tuple(self._parts(strings)),
+            one
+            if isinstance(one, RegexStart)
+            else MemberChoice(
+                tuple(
+                    sorted((name for name in one.sets if not isinstance(name, Regexes)), key=str)
+                ),
+                tuple(sorted(one.without)),
+                None if one.strings is Strings.ANY else tuple(self._parts(one.strings)),
             )
-            for sets, without, strings in self.members
+            for one in self.members
         ]
 
     def _pool(self, edges: Edges) -> int:

@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from cdec.core.schemas.regexes import is_regex
+
 _CLOCK = r"(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))"
 _TIME = re.compile(_CLOCK, re.ASCII)
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
@@ -156,14 +158,6 @@ _TEMPLATE = re.compile(
 )
 
 
-def _is_regex(text: str) -> bool:
-    try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return True
-
-
 FORMATS: dict[str, Callable[[str], bool]] = {
     "date": is_date,
     "time": is_time,
@@ -182,7 +176,7 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "uuid": lambda text: _UUID.fullmatch(text) is not None,
     "json-pointer": lambda text: _POINTER.fullmatch(text) is not None,
     "relative-json-pointer": lambda text: _RELATIVE.fullmatch(text) is not None,
-    "regex": _is_regex,
+    "regex": is_regex,
 }
 """Formats that are checked, by name; all others are annotations."""
 

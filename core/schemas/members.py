@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.core.schemas.levels import Level, Phase, string_end
 from cdec.core.schemas.program import SchemaArrays
+from cdec.core.schemas.regex_strings import RegexStart, RegexTexts
 from cdec.core.schemas.session import SchemaSession
 from cdec.core.session import DEAD
 from cdec.core.sets.chosen import MemberChoice
@@ -22,11 +23,13 @@ _PART = 1
 """Column of an alternative: which string it is."""
 
 
-Held: TypeAlias = Sequence[MemberTexts | None]
-"""Members by their numbers; None where there are none."""
+Choices: TypeAlias = Sequence[MemberChoice | RegexStart]
+"""Which members strings are, by their numbers."""
+Held: TypeAlias = Sequence[MemberTexts | RegexTexts | None]
+"""They; None where there are none."""
 
 
-def require_values(arrays: SchemaArrays, choices: Sequence[MemberChoice], held: Held) -> None:
+def require_values(arrays: SchemaArrays, choices: Choices, held: Held) -> None:
     """Refuse a program of which a value has no text, as there are none of some members.
 
     Raises:
@@ -40,7 +43,7 @@ def require_values(arrays: SchemaArrays, choices: Sequence[MemberChoice], held: 
             others += [int(arrays.raw_start[value])] if arrays.raw_start[value] >= 0 else []
             ends = (arrays.array_offsets, arrays.object_offsets)
             if not others and not any(np.diff(each[value : value + 2]).any() for each in ends):
-                raise choices[number].none_left()
+                raise choices[number].none_left()  # type: ignore[union-attr]  # of sets alone
 
 
 def without_missing(
@@ -132,7 +135,7 @@ def refused_string(
     session: SchemaSession,
     text: bytes,
     byte: int,
-    choices: Sequence[MemberChoice],
+    choices: Choices,
     held: Held,
 ) -> dict[str, str]:
     """Return as ``reason`` why a text is refused at a byte within a member; nothing elsewhere."""
@@ -185,7 +188,7 @@ def _step(key: str | int) -> str:
 def members_of(
     session: SchemaSession,
     text: bytes,
-    choices: Sequence[MemberChoice],
+    choices: Choices,
     held: Held,
     sets: Mapping[str, MemberTexts],
 ) -> list[dict[str, Any]]:
@@ -217,6 +220,8 @@ def members_of(
         names: dict[str, None] = {}
         for number in (number for number in numbers if number >= 0):
             choice, of = choices[number], held[number]
+            if isinstance(of, RegexTexts):
+                continue
             is_plain = choice.is_plain or (of is not None and of.holds(member.encode()))
             names |= dict.fromkeys(choice.names) if is_plain else {}
         for name in names:

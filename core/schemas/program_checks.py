@@ -30,6 +30,7 @@ from cdec.core.schemas.program import (
     USUAL_ESCAPES,
 )
 from cdec.core.schemas.references import from_json
+from cdec.core.schemas.regex_strings import RegexStart
 from cdec.core.sets.chosen import MEMBERS_KEY, MemberChoice
 from cdec.core.sets.quotes import SpanField
 from cdec.core.sets.within import PINNED_KEY
@@ -147,7 +148,7 @@ def held_sets(metadata: Mapping[str, str]) -> dict[str, SpanField | None]:
     return found
 
 
-def held_members(metadata: Mapping[str, str]) -> list[MemberChoice]:
+def held_members(metadata: Mapping[str, str]) -> list[MemberChoice | RegexStart]:
     """Return which members strings of a schema are, in the order of their numbers.
 
     Raises:
@@ -156,14 +157,15 @@ def held_members(metadata: Mapping[str, str]) -> list[MemberChoice]:
     sets = held_sets(metadata)
     plain = [MemberChoice((name if of is None else of,)) for name, of in sets.items()]
     if MEMBERS_KEY not in metadata:
-        return plain
+        return [*plain]
     by_name = dict(zip(sets, plain, strict=True))
     expected = "members of the sets that the artifact holds"
-    found: list[MemberChoice] = []
+    found: list[MemberChoice | RegexStart] = []
     try:
         entries = json.loads(metadata[MEMBERS_KEY])
         require(isinstance(entries, list), MEMBERS_KEY, expected)
-        for choice in map(MemberChoice.from_json, entries):
+        for entry in entries:
+            choice = RegexStart.from_json(entry) or MemberChoice.from_json(entry)
             found.append(by_name.get(choice.names[0], choice) if choice.is_plain else choice)
     except (ValueError, RecursionError):
         require(False, MEMBERS_KEY, expected)

@@ -43,6 +43,7 @@ from cdec.core.schemas.program_checks import (
     held_sets,
 )
 from cdec.core.schemas.references import from_json
+from cdec.core.schemas.regex_strings import RegexTexts
 from cdec.core.schemas.session import DEFAULT_BUDGET, Engine, SchemaSession
 from cdec.core.session import Session
 from cdec.core.sets.known_rows import Automata, Edges
@@ -206,7 +207,7 @@ class SchemaConstraint(StoredConstraint):
         return on_device(self._on_host(), device)
 
     @cached_property
-    def _held_by_number(self) -> list[MemberTexts | None]:
+    def _held_by_number(self) -> list[MemberTexts | RegexTexts | None]:
         """The members that strings are, by their numbers; None where there are none.
 
         Raises:
@@ -230,8 +231,10 @@ class SchemaConstraint(StoredConstraint):
             tokens = json_tokens(self.vocabulary, few_escapes=few)
             arrays, budgets = without_missing(self.arrays, self._budgets, held)
             arrays = with_capacities(arrays, held) if held else arrays
-            plain = [self.sets[choice.names[0]] for choice in self._choices]
-            members = [(one or other).add for one, other in zip(held, plain, strict=True)]
+            members = [
+                (self.sets[choice.names[0]] if one is None else one).add
+                for one, choice in zip(held, self._choices, strict=True)
+            ]
             self._engine = Engine(arrays, tokens, ends, self.memo_bytes, members, budgets)
         return SchemaSession(self._engine, ends, self.vocabulary.width)
 
@@ -320,7 +323,7 @@ class SchemaConstraint(StoredConstraint):
         refusal = text_refusal(session, self.vocabulary, text, shown)
         if refusal is None:
             return None
-        if self.set_names:
+        if self._choices:
             refusal |= refused_string(
                 session, text, refusal["byte"], self._choices, self._held_by_number
             )

@@ -43,8 +43,8 @@ class Engine:
         tokens: Of the vocabulary.
         end_ids: Ascending end-of-sequence ids.
         budget: Bytes of masks that are kept from call to call.
-        sets: Each adds what strings may be members of, by one of two functions: of a trie, of a
-            document; and returns what the engine reads.
+        sets: Each adds what strings may be members of, by one of three functions: of a trie, of a
+            document, of regular expressions; and returns what the engine reads while it lives.
         budgets: int32[strings] most tokens of alternatives of strings, -1 for any; None: all any.
 
     Attributes:
@@ -66,8 +66,11 @@ class Engine:
         self.handle = library.schema_engine_make(
             self.arrays, *tokens.tries(), tokens.held(), ends, budget, _MOST_BYTES
         )
-        # The engine reads them as long as it lives.
-        adders = library.schema_engine_add_set, library.schema_engine_add_document
+        adders = (
+            library.schema_engine_add_set,
+            library.schema_engine_add_document,
+            library.schema_engine_add_regexes,
+        )
         self._sets = [add(*(partial(adder, self.handle) for adder in adders)) for add in sets]
         if budgets is not None:
             library.schema_engine_add_budgets(self.handle, budgets)

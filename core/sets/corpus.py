@@ -480,7 +480,7 @@ class CorpusPieces(MemberTexts):
     def digest(self) -> str:
         return str(self.corpus.metadata.get(DIGEST_KEY, ""))
 
-    def add(self, add_trie: Adder, add_document: Adder) -> object:
+    def add(self, add_trie: Adder, add_document: Adder, *_: Adder) -> object:
         held = library.hold_spans(self.corpus.view)
         add_document(held)
         return held

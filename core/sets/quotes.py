@@ -107,7 +107,7 @@ class DocumentPieces(MemberTexts):
         self.pieces = SpanConstraint(document, BYTES, of.options, of.name)
         self._session = self.pieces.on_host()
 
-    def add(self, add_trie: Adder, add_document: Adder) -> object:
+    def add(self, add_trie: Adder, add_document: Adder, *_: Adder) -> object:
         held = library.hold_spans(self.pieces.view)
         add_document(held)
         return held

@@ -175,7 +175,7 @@ class SpelledSet(MemberTexts):
     def _row(self, row: int) -> bytes:
         return self.arrays.row(row).astype(np.uint8).tobytes()
 
-    def add(self, add_trie: Adder, add_document: Adder) -> object:
+    def add(self, add_trie: Adder, add_document: Adder, *_: Adder) -> object:
         """Add the trie to an engine."""
         held = library.hold_trie(self.view())
         add_trie(held)

@@ -14,7 +14,7 @@ from cdec.core.errors import FieldError, SetMissingError, UsageError
 PINNED_KEY = "cdec.set_digests"
 """Metadata: digests of the artifacts that sets within must be, by name; others may be any."""
 
-Adder: TypeAlias = Callable[[Any], object]
+Adder: TypeAlias = Callable[..., object]
 """Adds what the library holds to an engine."""
 
 
@@ -37,7 +37,7 @@ class MemberTexts(ABC):
         return ""
 
     @abstractmethod
-    def add(self, add_trie: Adder, add_document: Adder) -> object:
+    def add(self, add_trie: Adder, add_document: Adder, *others: Adder) -> object:
         """Add them to an engine by one of its functions; return what must live as long as it."""
 
     @property

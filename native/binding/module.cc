@@ -17,6 +17,8 @@ FIELDS(spans, cdec_spans, &cdec_spans::data, &cdec_spans::begin, &cdec_spans::le
        &cdec_spans::least, &cdec_spans::ends, &cdec_spans::is_ordinary, &cdec_spans::flat,
        &cdec_spans::byte_offsets, &cdec_spans::end_ids, &cdec_spans::wide_states,
        &cdec_spans::wide_masks, &cdec_spans::width)
+FIELDS(regexes, cdec_regexes, &cdec_regexes::properties, &cdec_regexes::starts,
+       &cdec_regexes::continues)
 FIELDS(nodes, cdec_nodes, &cdec_nodes::token, &cdec_nodes::link, &cdec_nodes::degree,
        &cdec_nodes::first_row, &cdec_nodes::row_count)
 FIELDS(known, cdec_known, &cdec_known::scores, &cdec_known::log_normalizer, &cdec_known::rows)
@@ -206,7 +208,7 @@ OBJECT(pieces)
 static PyMethodDef table[] = {
     STRUCT(trie),
     STRUCT(token_trie),
-    STRUCT(spans),
+    STRUCT(spans), STRUCT(regexes),
     ROW(trie_advance, "trie states:n token_ids:n out:n"),
     ROW(trie_check, "trie states:n token_ids:n,m out:n,m"),
     ROW(trie_complete, "trie states:n out:n"),
@@ -361,6 +363,7 @@ static PyMethodDef table[] = {
     MAKE(schema_engine_make, "schema whole crossing endings behind tokens end_ids:e budget most"),
     ROW(schema_engine_add_set, "engine trie"),
     ROW(schema_engine_add_document, "engine spans"),
+    ROW(schema_engine_add_regexes, "engine start regexes"),
     ROW(schema_engine_add_budgets, "engine most:s"),
     ROW(schema_engine_fewest_of_strings, "engine strings:n out:n"),
     ROW(schema_engine_start, "engine"),

@@ -921,6 +921,13 @@ CDEC_API int64_t cdec_json_tokens_content(cdec_i32 characters, cdec_u32_rows_out
  * vocabulary. */
 #define CDEC_STATES_FULL (-1)
 typedef struct cdec_schema_engine cdec_schema_engine;
+/* What expressions of ECMA-262 name: what may stand in \p{...}, ascending, each before a line feed; the
+ * ranges of characters, first and last, with which the names of groups may begin and go on. */
+typedef struct cdec_regexes {
+  cdec_u8 properties;
+  cdec_i32 starts;
+  cdec_i32 continues;
+} cdec_regexes;
 CDEC_API cdec_schema_engine *cdec_schema_engine_make(
     const cdec_schema *schema, const cdec_token_trie *whole, const cdec_token_trie *crossing,
     const cdec_token_trie *endings, const cdec_token_trie *behind, const cdec_json_tokens *tokens,
@@ -933,6 +940,11 @@ CDEC_API int64_t cdec_schema_engine_add_set(cdec_schema_engine *engine, const cd
 /* The same of the pieces of a document. */
 CDEC_API int64_t cdec_schema_engine_add_document(cdec_schema_engine *engine,
                                                  const cdec_spans *spans);
+/* The same of the regular expressions of ECMA-262 that an automaton of the schema, from a state on,
+ * accepts as well; it goes on with any text, and from everywhere to an end by characters that stand for
+ * themselves in an expression. */
+CDEC_API int64_t cdec_schema_engine_add_regexes(cdec_schema_engine *engine, int64_t start,
+                                                const cdec_regexes *tables);
 /* Hold alternatives of strings, one each, to at most so many tokens in which a byte of the string
  * stands, -1 for any number; before the first start. Bytes that are no tokens then mean nothing. */
 CDEC_API int64_t cdec_schema_engine_add_budgets(cdec_schema_engine *engine, cdec_i32 most);

@@ -5,20 +5,6 @@
 
 namespace cdec::schemas {
 
-constexpr int32_t kLastCodePoint = 0x10FFFF;
-
-// A character in UTF-8.
-struct Encoded {
-  uint8_t bytes[4];
-  int32_t size;
-
-  explicit Encoded(int32_t code) : size(1 + (code > 0x7F) + (code > 0x7FF) + (code > 0xFFFF)) {
-    for (int32_t at = size - 1; at > 0; --at, code >>= 6) bytes[at] = 0x80 | (code & 0x3F);
-    bytes[0] = size == 1 ? code : (0xF00 >> size & 0xFF) | code;
-  }
-  operator std::span<const uint8_t>() const { return {bytes, static_cast<size_t>(size)}; }
-};
-
 // What a short escape stands for; -1 where it is none.
 inline int32_t escaped(int32_t byte) {
   switch (byte) {

@@ -332,11 +332,16 @@ class Endings {
     return least;
   }
 
-  // The first byte with which a member of a set goes on: that is content as it is, or escaped.
+  // The byte with which a way to a member's end goes on, or the first one with which a member of a set
+  // does: that is content as it is, or escaped.
   // Where members must differ, some bytes may lead to none that is left.
   int32_t member_byte(int32_t state) {
     ByteSet bytes;
-    for (const Item& item : followed(states_[state].frame)) bytes |= p.sets.bytes(item.place);
+    for (const Item& item : followed(states_[state].frame)) {
+      const int32_t way = p.sets.way(item.place);
+      if (way >= 0 && states_.step(state, way) >= 0) return way;
+      bytes |= p.sets.bytes(item.place);
+    }
     for (int32_t byte = 0x20; byte < 256; ++byte)
       if (bytes[byte] && byte != '"' && byte != '\\' && states_.step(state, byte) >= 0) return byte;
     return '\\';

@@ -5,6 +5,7 @@
 #include "fitted.h"
 #include "guarded.h"
 #include "masks.h"
+#include "regexes.h"
 
 using namespace cdec;
 using namespace cdec::schemas;
@@ -188,6 +189,16 @@ int64_t cdec_schema_engine_add_set(cdec_schema_engine* engine, const cdec_trie* 
 int64_t cdec_schema_engine_add_document(cdec_schema_engine* engine, const cdec_spans* spans) {
   return locked(engine, [&](cdec_schema_engine& e) -> int64_t {
     e.program.sets.add(*spans);
+    return 0;
+  });
+}
+
+int64_t cdec_schema_engine_add_regexes(cdec_schema_engine* engine, int64_t start,
+                                       const cdec_regexes* tables) {
+  return locked(engine, [&](cdec_schema_engine& e) -> int64_t {
+    if (0 <= start && start < e.program.state_label.size)
+      e.program.sets.add(std::make_unique<RegexSource>(e.program, static_cast<int32_t>(start),
+                                                       *tables, &e.memory));
     return 0;
   });
 }

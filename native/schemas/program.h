@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "cdec_native.h"
@@ -16,6 +17,20 @@ namespace cdec::schemas {
 constexpr uint8_t kFree = 1, kAbsorbing = 2;
 constexpr int32_t kRegionRank = 1 << 30, kMostIndent = 64, kUsualEscapes = 256;
 constexpr int64_t kLargest = int64_t{1} << 40;
+
+constexpr int32_t kLastCodePoint = 0x10FFFF;
+
+// A character in UTF-8.
+struct Encoded {
+  uint8_t bytes[4];
+  int32_t size;
+
+  explicit Encoded(int32_t code) : size(1 + (code > 0x7F) + (code > 0x7FF) + (code > 0xFFFF)) {
+    for (int32_t at = size - 1; at > 0; --at, code >>= 6) bytes[at] = 0x80 | (code & 0x3F);
+    bytes[0] = size == 1 ? code : (0xF00 >> size & 0xFF) | code;
+  }
+  operator std::span<const uint8_t>() const { return {bytes, static_cast<size_t>(size)}; }
+};
 
 // The numbers from one to another, which is left out.
 struct Range {

@@ -40,6 +40,7 @@ class SetTokens {
     width_ = items_.size();
     members_.clear();
     cursors_.resize(rows_ * width_);
+    counts_.assign(rows_, 0);
     ByteSet next;
     for (size_t i = 0; i < width_; ++i) {
       const int32_t place = items_[i].place;
@@ -73,6 +74,7 @@ class SetTokens {
 
   bool step(int32_t depth, int32_t byte) {
     bool leads_on = false;
+    counts_[depth] = counts_[depth - 1] + ((byte & 0xC0) != 0x80);
     const Cursor *before = &cursors_[(depth - 1) * width_];
     Cursor *after = &cursors_[depth * width_];
     for (size_t i = 0; i < width_; ++i) {
@@ -85,9 +87,15 @@ class SetTokens {
   bool is_member(int32_t depth) const {
     for (size_t i = 0; i < width_; ++i) {
       const Cursor& at = cursors_[depth * width_ + i];
-      if (!at.is_dead() && members_[i]->is_member(at)) return true;
+      if (at.is_dead() || count(depth, items_[i]) < p.string_min[items_[i].part]) continue;
+      if (members_[i]->is_member(at)) return true;
     }
     return false;
+  }
+
+  // The characters of an alternative at a depth, as far as they matter; members have no maximum.
+  int64_t count(int32_t depth, const Item& item) const {
+    return std::min<int64_t>(item.content + counts_[depth], p.string_min[item.part]);
   }
 
   // The engine's state of the pair at a depth.
@@ -98,6 +106,7 @@ class SetTokens {
       if (at.is_dead()) continue;
       Item item = items_[i];
       item.place = p.sets.place_of(p.sets.set(item.place), at);
+      item.content = static_cast<int32_t>(count(depth, item));
       states_.add(item);
     }
     return states_.state_of(states_.end_frame(), lexical_);
@@ -112,6 +121,7 @@ class SetTokens {
   std::vector<Item> items_;
   std::vector<const MemberSource*> members_;
   std::vector<Cursor> cursors_;
+  std::vector<int32_t> counts_;  // characters that begin, by depth
   int32_t parent_ = -1, value_ = kNone;
   LexicalState lexical_;
 };

@@ -38,6 +38,8 @@ class MemberSource {
   virtual int64_t state(const Cursor& cursor) const = 0;
   // The most bytes from anywhere within a member to where one ends, or more.
   virtual int64_t most_to_an_end() const = 0;
+  // The next byte of a way to an end that is longer than the text so far; -1 where any byte is on one.
+  virtual int32_t way(const Cursor&) const { return -1; }
 };
 
 // The members of a set: a trie over bytes, without tokens that end it.
@@ -110,6 +112,9 @@ class MemberSets {
   // Adds the next set.
   void add(const cdec_trie& trie) { add(std::make_unique<TrieSource>(trie)); }
   void add(const cdec_spans& spans) { add(std::make_unique<DocumentSource>(spans)); }
+  void add(std::unique_ptr<const MemberSource> members) {
+    sets_.push_back({std::move(members), Table(memory_)});
+  }
 
   int64_t size() const { return static_cast<int64_t>(sets_.size()); }
   const MemberSource& members(int64_t set) const { return *sets_[set].members; }
@@ -144,6 +149,9 @@ class MemberSets {
   // The next bytes of members.
   ByteSet bytes(int32_t place) const { return members_of(place).bytes(cursor(place)); }
 
+  // The next byte of a way to a longer member; -1 where any byte is on one.
+  int32_t way(int32_t place) const { return members_of(place).way(cursor(place)); }
+
   // The most bytes from anywhere within a member of a place's set to where one ends, or more.
   int64_t most_to_an_end(int32_t place) {
     Set& set = sets_[this->set(place)];
@@ -173,9 +181,6 @@ class MemberSets {
     Cursor cursor;
   };
 
-  void add(std::unique_ptr<const MemberSource> members) {
-    sets_.push_back({std::move(members), Table(memory_)});
-  }
   const MemberSource& members_of(int32_t place) const { return members(set(place)); }
 
   const int32_t first_;

@@ -12,6 +12,7 @@ from cdec.compilers.regular.strings import Strings
 from cdec.compilers.schemas.document import Schema
 from cdec.compilers.schemas.sets.expansion import Expansion, Handler
 from cdec.compilers.schemas.sets.members import not_of_set, of_set
+from cdec.compilers.schemas.sets.regexes import REGEXES
 from cdec.compilers.schemas.sets.shapes import (
     ANY_ARRAY,
     ANY_OBJECT,
@@ -274,6 +275,23 @@ def _formatted(expansion: Expansion, schema: Schema, value: Any) -> Strings | No
     return found
 
 
+_REGEX = replace(ANYTHING, strings=Strings.NONE, members=of_set(REGEXES))
+_FORMATTED = _of_strings(_formatted)
+
+
+def _accept_format(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    if value == "regex" and expansion.options.formats == "enforce":
+        return _REGEX
+    return _FORMATTED[0](expansion, schema, value)
+
+
+def _refuse_format(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    if value == "regex" and expansion.options.formats == "enforce":
+        said = "strings that are no regular expressions cannot be told by masks"
+        return expansion.unsupported(schema, "format", said)
+    return _FORMATTED[1](expansion, schema, value)
+
+
 def _members(_: Expansion, __: Schema, value: Any) -> ValueSet:
     """Return the members of a set, and all values that are no strings."""
     return replace(ANYTHING, strings=Strings.NONE, members=of_set(value))
@@ -361,7 +379,7 @@ HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "minLength": _of_strings(lambda e, s, v: Strings.lengths(demanded(e, s, "minLength", v), None)),
     "maxLength": _of_strings(lambda _, __, v: Strings.lengths(0, int(v))),
     "pattern": _of_strings(_matching),
-    "format": _of_strings(_formatted),
+    "format": (_accept_format, _refuse_format),
     SET: (_members, _no_members),
     SPAN: (_pieces, _no_pieces),
     MAX_TOKENS: (_limited, _unlimited),

@@ -6,19 +6,21 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from cdec.compilers.regular.strings import Strings
+from cdec.compilers.schemas.sets.regexes import REGEXES, Regexes
 from cdec.core.schemas.errors import SchemaUnsupportedError
 from cdec.core.schemas.own_keywords import SET, SPAN
 from cdec.core.sets.quotes import SpanField
 
-Named: TypeAlias = str | SpanField
-"""Name of a set, or a field of records whose pieces are meant."""
+Named: TypeAlias = str | SpanField | Regexes
+"""Name of a set, a field of records whose pieces are meant, or regular expressions."""
 
 
 class Members(NamedTuple):
     """Strings of a language that are members of some sets, and of none of others.
 
     Attributes:
-        sets: All that hold them; a field of documents stands alone. None of them: all strings.
+        sets: All that hold them; a field of documents and regular expressions stand alone. None of
+            them: all strings.
         without: Names of sets that hold none of them.
         strings: The language.
     """
@@ -85,6 +87,15 @@ def both_members(
     return joined_members(one for one in found if one is not None)
 
 
+def without_listed(members: Sequence[Members]) -> tuple[tuple[Members, ...], Strings]:
+    """Return a union without regular expressions that are a list, and these as strings."""
+    listed = {one for one in members if REGEXES in one.sets and REGEXES.are_listed(one.strings)}
+    found = Strings.NONE
+    for one in listed:
+        found = found | one.strings
+    return tuple(one for one in members if one not in listed), found
+
+
 def _met(one: Members, other: Members) -> Members | None:
     """Return what both hold; None where that is empty for sure."""
     if other.strings is Strings.NONE or other.strings.is_empty:
@@ -93,20 +104,24 @@ def _met(one: Members, other: Members) -> Members | None:
     if is_any or one == other:
         return one
     sets, without = one.sets | other.sets, one.without | other.without
-    pieces = [each for each in sets if isinstance(each, SpanField)]
-    if pieces:
-        raise undecided(pieces[0], SPAN)
+    is_regex = REGEXES in sets
+    for alone in sets:
+        if isinstance(alone, SpanField) or (alone is REGEXES and (len(sets) > 1 or without)):
+            raise undecided(alone)
     if one.strings is Strings.ANY or other.strings is Strings.ANY:
         strings = other.strings if one.strings is Strings.ANY else one.strings
     else:
         strings = one.strings & other.strings
+    if is_regex:
+        strings = REGEXES.among(strings)
     if sets & without or strings.is_empty:
         return None
     return Members(sets, without, Strings.ANY if strings.is_everything else strings)
 
 
-def undecided(name: Named, keyword: str = SET) -> SchemaUnsupportedError:
+def undecided(name: Named) -> SchemaUnsupportedError:
     """Return the error of members that must satisfy what no filter of a list decides."""
+    keyword = {str: SET, Regexes: "format"}.get(type(name), SPAN)
     return SchemaUnsupportedError(
         f"strings of {keyword} {str(name)!r} must satisfy something else as well, and "
         "which of them do is not known when a schema is compiled",

@@ -25,8 +25,8 @@ from cdec.compilers.schemas.sets.members import (
     both_members,
     joined_members,
     undecided,
+    without_listed,
 )
-from cdec.core.schemas.own_keywords import SET, SPAN
 
 Goal: TypeAlias = tuple[int, ...]
 TRUE: Goal = ()
@@ -363,7 +363,7 @@ def _both_members(a: ValueSet, b: ValueSet) -> tuple[Members, ...]:
         if one.members and other.limited:
             first = min(one.members, key=lambda members: members.order)
             name = min([*first.sets, *first.without], key=str)
-            raise undecided(name, SET if isinstance(name, str) else SPAN)
+            raise undecided(name)
     return both_members(a.members, b.members, a.strings, b.strings)
 
 
@@ -377,6 +377,8 @@ def both(
     elif b.numbers is not Numbers.ANY:
         numbers = b.numbers if numbers is Numbers.ANY else numbers & b.numbers
     words, members, limited = a.words & b.words, _both_members(a, b), _both_limited(a, b)
+    members, listed = without_listed(members)
+    strings = strings if listed is Strings.NONE else strings | listed
     return ValueSet(words, numbers, strings, tuple(arrays), tuple(objects), members, limited)
 
 

@@ -281,7 +281,7 @@ def test_unknown_names_are_no_formats_and_those_not_regular_are_refused() -> Non
     assert Strings.format("color") is None
     for name in ("regex", "idn-hostname"):
         with pytest.raises(RegexUnsupportedError, match=name):
-            Strings.format(name)
+            Strings.format(name)  # `regex` is followed otherwise: core/schemas/test_regex_strings
 
 
 # --- Edges of automata: what is said of each state is so.
