@@ -16,9 +16,13 @@ from cdec.cli.frame.process import HANDLED, Interrupted, Signals
 
 @pytest.fixture(autouse=True)
 def own_handlers() -> Iterator[None]:
-    """Give the test process its handlers back."""
+    """Give the test process its handlers back: a run that was ended would have kept them."""
     before = {signum: signal.getsignal(signum) for signum in HANDLED}
+    hook, told = sys.unraisablehook, signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(told)
     yield
+    sys.unraisablehook = hook
+    signal.set_wakeup_fd(told)
     for signum, handler in before.items():
         signal.signal(signum, handler)
 
