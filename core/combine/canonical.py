@@ -294,7 +294,7 @@ class CanonicalProduct(HostSession):
         what, state, token = needed.tolist()
         if what < _INNER_MASK:
             self._spelled.tell(needed)
-        elif what == _INNER_MASK:  # it says why it cannot
+        elif what == _INNER_MASK:  # it pauses for signals, or says why it cannot
             self._inner.fill_mask(np.array([state]), np.empty((1, self.words), np.int32))
         else:
             self._inner.advance(np.array([state]), np.array([token]))

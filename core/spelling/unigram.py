@@ -7,8 +7,8 @@ each whole character, and bytes are allowed where some character begins so.
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +17,18 @@ from numpy.typing import NDArray
 from cdec.core.recent import Recent
 from cdec.core.spelling.added import NONE, Begun
 from cdec.core.spelling.base import TokenStates
-from cdec.core.spelling.charsmap import CharacterMap
+from cdec.core.spelling.charsmap import CharacterMap, is_mapping
 from cdec.core.spelling.reading import ESCAPE, added_tokens, refusal
 from cdec.core.spelling.segments import Pieces, Segmented
 from cdec.core.spelling.shapes import code_points_of, needed_bytes
-from cdec.core.tokens.spec import SPACE_MARK, Spec, normalizers, pre_tokenizers, space_mark
+from cdec.core.tokens.spec import (
+    SPACE_MARK,
+    WORDS,
+    Spec,
+    normalizers,
+    pre_tokenizers,
+    space_mark,
+)
 from cdec.core.tokens.vocabulary import Vocabulary
 
 _PENALTY = 10.0
@@ -30,8 +37,11 @@ _KEPT_BYTES, _KEPT = 64 << 20, 256
 """Of masks; masks of bytes, and for each some begins of characters."""
 _SQUEEZES = [
     {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": one} for one in (" ", SPACE_MARK)
-]
-"""Of SentencePiece's files: of several spaces one is left."""
+] + WORDS
+"""Of several spaces one is left: of SentencePiece's files, and where words are marked."""
+_WHITE = set("\t\n\x0b\x0c\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000")
+_WHITE |= {chr(point) for point in range(0x2000, 0x200B)}
+"""White space but the space."""
 
 
 class Spelled(NamedTuple):
@@ -69,14 +79,16 @@ class UnigramSpeller(TokenStates[Spelled]):
     def __init__(self, vocabulary: Vocabulary, spec: Spec) -> None:
         super().__init__(vocabulary)
         self._splits = _splits(spec)
-        self._squeezes, self.map = _normalised(spec)
+        self._squeezes, self._trims, self.map = _normalised(spec)
         self._added, joins = added_tokens(spec, vocabulary)
         if joins and (self._squeezes or self.map):
             raise refusal("its added tokens are normalised, as spaces and characters are")
         mark = space_mark(spec)
         self._unspelled = {mark, " "} if mark else set()
+        if self._trims:
+            self._unspelled |= _WHITE
         self._bytes = _byte_tokens(spec)
-        texts, scores = _texts(spec, mark, splits=self._splits)
+        texts, scores = _texts(spec, mark, self._unspelled - {" "}, splits=self._splits)
         lowest = min(score for _, score in spec["model"]["vocab"])
         if lowest > _PENALTY:
             raise refusal("all of its pieces have scores above 10")
@@ -105,8 +117,13 @@ class UnigramSpeller(TokenStates[Spelled]):
         return Spelled()
 
     def may_end(self, state: Spelled) -> bool:
-        """Say whether a text may end here: behind each whole character that is left as it is."""
-        return not state.begun and (self.map is None or self.map.is_kept(state.tail))
+        """Say whether a text may end here: behind each whole character that is left as it is.
+
+        Where each word is marked, white space at an end is dropped: no text ends in any.
+        """
+        if state.begun or (self._trims and state.is_spaced):
+            return False
+        return self.map is None or self.map.is_kept(state.tail)
 
     def row(self, state: Spelled) -> NDArray[np.int32]:
         """Return the mask of what may follow, int32[words]: ends, too, where the text may end.
@@ -247,19 +264,19 @@ def _splits(spec: Spec) -> bool:
     return bool(parts) and bool(parts[0].get("split", True))
 
 
-def _normalised(spec: Spec) -> tuple[bool, CharacterMap | None]:
-    """Return whether of several spaces one is left, and what else maps characters, and first.
+def _normalised(spec: Spec) -> tuple[bool, bool, CharacterMap | None]:
+    """Return whether of white space one space is left, none at an end, and what else maps texts.
 
     Other normalisers are refused.
     """
     parts = [part for part in normalizers(spec) if part != ESCAPE]
-    table = None
-    if parts and parts[0]["type"] == "Precompiled":
-        table = CharacterMap(b64decode(parts.pop(0)["precompiled_charsmap"]))
-    wrong = [part["type"] for part in parts if part not in _SQUEEZES]
+    maps = list(takewhile(lambda part: part not in _SQUEEZES, parts))
+    spaces = parts[len(maps) :]
+    wrong = [part for part in maps if not is_mapping(part)]
+    wrong += [part for part in spaces if part not in _SQUEEZES]
     if wrong:
-        raise refusal(f"its normaliser has a part of the type {wrong[0]}")
-    return bool(parts), table
+        raise refusal(f"its normaliser has a part of the type {wrong[0]['type']}")
+    return bool(spaces), WORDS[0] in spaces, CharacterMap(maps) if maps else None
 
 
 def _byte_tokens(spec: Spec) -> dict[bytes, int]:
@@ -274,7 +291,7 @@ def _byte_tokens(spec: Spec) -> dict[bytes, int]:
 
 
 def _texts(
-    spec: Spec, mark: str | None, *, splits: bool
+    spec: Spec, mark: str | None, unspelled: set[str], *, splits: bool
 ) -> tuple[dict[str, int], dict[str, float]]:
     """Return the tokens, and the scores, of the pieces that texts may hold, by text."""
     ids: dict[str, int] = {}
@@ -284,7 +301,7 @@ def _texts(
         if not piece or (mark and " " in piece):
             continue
         text = piece.replace(mark, " ") if mark else piece
-        if not (splits and " " in text[1:]):
+        if not (splits and " " in text[1:]) and unspelled.isdisjoint(text):
             ids[text], scores[text] = token, score
     return ids, scores
 

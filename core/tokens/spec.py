@@ -95,21 +95,42 @@ def continuation_spec(spec: Spec, special_ids: Collection[int]) -> Spec:
         special_ids: All ids that stand for no text.
     """
     hidden = {token_id: _unreachable(token_id) for token_id in special_ids}
+    kept = [n for n in normalizers(spec) if n["type"] not in ("Prepend", "Strip")]
+    pre = [_without_prefix_space(p) for p in pre_tokenizers(spec)]
+    if _splits_words(spec):
+        kept, pre = [*kept, *WORDS], [pre[1] | {"split": True}]
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [_hide_added(token, hidden) for token in spec["added_tokens"]],
-        "normalizer": _sequence(
-            [n for n in normalizers(spec) if n["type"] not in ("Prepend", "Strip")], "normalizers"
-        ),
-        "pre_tokenizer": _sequence(
-            [_without_prefix_space(p) for p in pre_tokenizers(spec)], "pretokenizers"
-        ),
+        "normalizer": _sequence(kept, "normalizers"),
+        "pre_tokenizer": _sequence(pre, "pretokenizers"),
         "post_processor": None,
         "decoder": None,
         "model": _hide_in_model(spec["model"], hidden),
     }
+
+
+_BLANK = r"[\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+WORDS = [
+    {"type": "Replace", "pattern": {"Regex": _BLANK + r"+\z"}, "content": ""},
+    {"type": "Replace", "pattern": {"Regex": _BLANK + "+"}, "content": " "},
+]
+"""What leaves of white space what a pre-tokenizer leaves that marks the begin of each word."""
+
+
+def _splits_words(spec: Spec) -> bool:
+    """Say whether texts are cut at white space, and each word is marked (T5, XLM-R, ALBERT).
+
+    In the middle of a sequence that is a mark for white space: a word that begins a text and has
+    none before it goes on with the one before. White space at the end is dropped.
+    """
+    parts = pre_tokenizers(spec)
+    if [part["type"] for part in parts] != ["WhitespaceSplit", "Metaspace"]:
+        return False
+    old = "always" if parts[1].get("add_prefix_space", True) else "never"
+    return bool(parts[1].get("prepend_scheme", old) == "always")
 
 
 FRAMING = ("normalizer", "pre_tokenizer", "post_processor")

@@ -12,31 +12,19 @@
 
 namespace cdec::canonical {
 
-// The session of the constraint: its calls, one row each, until they are done.
+// The session of the constraint: its calls, which may come back before all rows are done.
 class Inner {
  public:
   virtual ~Inner() = default;
   virtual int64_t fill(cdec_i64 states, cdec_i32_rows_out mask) = 0;
-  virtual int64_t advance(cdec_i64 states, cdec_i64 tokens, cdec_i64_out out, int64_t first) = 0;
+  virtual int64_t advance(cdec_i64 states, cdec_i64 tokens, cdec_i64_out out) = 0;
+  virtual int64_t complete(cdec_i64 states, cdec_bool_out out) = 0;
 
-  // Whether it is done; not where the session has a status to tell of.
-  bool mask(int64_t state, int32_t *mask, int64_t words) {
-    int64_t done = 0;
-    while (done == 0) done = fill({&state, 1}, {mask, 1, words});
-    return done > 0;
-  }
   // The states behind tokens of one state; how many are done.
   int64_t steps(int64_t state, std::span<const int64_t> tokens, int64_t *out) {
     states_.assign(tokens.size(), state);
     const auto count = static_cast<int64_t>(tokens.size());
-    int64_t done = 0;
-    while (done < count) {
-      const int64_t now =
-          advance({states_.data(), count}, {tokens.data(), count}, {out, count}, done);
-      if (now < 0) break;
-      done = now;
-    }
-    return done;
+    return count ? advance({states_.data(), count}, {tokens.data(), count}, {out, count}) : 0;
   }
 
  private:
@@ -49,8 +37,11 @@ class InnerGrammar : public Inner {
   int64_t fill(cdec_i64 states, cdec_i32_rows_out mask) override {
     return cdec_grammar_fill_mask(session_, states, mask, 0);
   }
-  int64_t advance(cdec_i64 states, cdec_i64 tokens, cdec_i64_out out, int64_t first) override {
-    return cdec_grammar_advance(session_, states, tokens, out, first);
+  int64_t advance(cdec_i64 states, cdec_i64 tokens, cdec_i64_out out) override {
+    return cdec_grammar_advance(session_, states, tokens, out, 0);
+  }
+  int64_t complete(cdec_i64 states, cdec_bool_out out) override {
+    return cdec_grammar_complete(session_, states, out, 0);
   }
 
  private:
@@ -63,21 +54,21 @@ class InnerSchema : public Inner {
   int64_t fill(cdec_i64 states, cdec_i32_rows_out mask) override {
     return cdec_schema_engine_fill_mask(engine_, states, mask);
   }
-  int64_t advance(cdec_i64 states, cdec_i64 tokens, cdec_i64_out out, int64_t first) override {
-    const int64_t rest = states.size - first;
-    const int64_t done = cdec_schema_engine_advance(
-        engine_, {states.at + first, rest}, {tokens.at + first, rest}, {out.at + first, rest});
-    return done < 0 ? done : first + done;
+  int64_t advance(cdec_i64 states, cdec_i64 tokens, cdec_i64_out out) override {
+    return cdec_schema_engine_advance(engine_, states, tokens, out);
+  }
+  int64_t complete(cdec_i64 states, cdec_bool_out out) override {
+    return cdec_schema_engine_complete(engine_, states, out);
   }
 
  private:
   cdec_schema_engine *engine_;
 };
 
-// What a state leads to, where it allows few tokens.
+// What a state may lead to, where it allows few tokens.
 struct Ways {
-  std::vector<int32_t> tokens;
-  std::vector<int64_t> after;  // CDEC_DONE for an end
+  std::vector<int64_t> tokens;  // ascending
+  std::vector<int64_t> after;   // CDEC_DEAD, CDEC_DONE for an end, or a state; empty: not followed
 };
 
 class Product {
@@ -111,7 +102,7 @@ class Product {
   int64_t words() const { return words_; }
   int64_t bytes() const {
     return memo_.bytes() + numbers_.bytes() +
-           static_cast<int64_t>(lefts_.capacity() * 18 + way_items_ * 12 + ways_.size() * 64);
+           static_cast<int64_t>(lefts_.capacity() * 19 + way_items_ * 16 + ways_.size() * 64);
   }
   const Needed &needed() const { return needed_; }
 
@@ -120,14 +111,14 @@ class Product {
  private:
   enum : uint8_t { kUnknown, kNo, kYes };
 
-  bool measure(int64_t state, const int32_t *mask, std::vector<int64_t> &tokens);
-  bool judge(int64_t state, const int32_t *mask);
-  bool read_ways(int64_t state, std::span<const int64_t> tokens);
+  bool inner_mask(int64_t left, int32_t *mask);
+  bool measure(int64_t state, const int32_t *mask);
   bool lists(const int32_t *mask, std::vector<int64_t> &tokens) const;
   bool follow(int64_t state, std::span<const int64_t> tokens, std::vector<int64_t> &after);
-  bool allows_many(int64_t state) { return breadths_[state] == kYes; }
+  bool read(int64_t state, Ways &ways);
   bool is_stuck(int64_t state, bool &is_stuck);
-  bool look(int64_t state, bool &is_open, std::vector<int64_t> &tokens);
+  bool may_end(int64_t state, bool &may_end);
+  bool is_known(int64_t state, bool &is_open);
   bool search(int64_t root);
 
   std::unique_ptr<Inner> inner_;
@@ -141,10 +132,12 @@ class Product {
   std::vector<int64_t> lefts_, rights_;
   std::vector<uint8_t> breadths_;  // whether a state allows many tokens
   std::vector<uint8_t> verdicts_;  // whether it is stuck
+  std::vector<uint8_t> is_asked_;  // whether its mask was asked for
   std::unordered_map<int64_t, Ways> ways_;
   int64_t way_items_ = 0;
   std::vector<int32_t> inner_mask_;
-  std::vector<int64_t> asked_, inner_after_;  // tokens, and the states behind them
+  std::vector<int64_t> asked_, inner_after_;   // tokens, and the states behind them
+  std::vector<int64_t> behind_;
   Needed needed_;
 };
 
@@ -156,6 +149,7 @@ int64_t Product::pair(int64_t left, int64_t right) {
   rights_.push_back(right);
   breadths_.push_back(kUnknown);
   verdicts_.push_back(kUnknown);
+  is_asked_.push_back(false);
   numbers_.set(key, size() - 1);
   return size() - 1;
 }
@@ -177,7 +171,7 @@ bool Product::follow(int64_t state, std::span<const int64_t> tokens, std::vector
   inner_after_.resize(asked_.size());
   const int64_t done = inner_->steps(left, asked_, inner_after_.data());
   if (done < static_cast<int64_t>(asked_.size()))
-    return needed_ = {kInnerStep, left, asked_[done]}, false;
+    return needed_ = {kInnerStep, left, asked_[std::max<int64_t>(done, 0)]}, false;
   for (size_t i = 0, at = 0; i < tokens.size(); ++i) {
     if (after[i] == CDEC_DEAD) continue;
     const int64_t inner = inner_after_[at++], spelled = after[i];
@@ -189,17 +183,23 @@ bool Product::follow(int64_t state, std::span<const int64_t> tokens, std::vector
   return true;
 }
 
-// Says of a state whether it allows many tokens; lists those that it may allow otherwise. `mask` is
-// that of the constraint, or null.
-bool Product::measure(int64_t state, const int32_t *mask, std::vector<int64_t> &tokens) {
-  if (breadths_[state] == kYes) return true;
+// The mask of the constraint.
+bool Product::inner_mask(int64_t left, int32_t *mask) {
+  if (inner_->fill({&left, 1}, {mask, 1, words_}) == 1) return true;
+  return needed_ = {kInnerMask, left, 0}, false;
+}
+
+// Finds whether a state allows many tokens, and otherwise which it may allow. `mask` is that of the
+// constraint, or null.
+bool Product::measure(int64_t state, const int32_t *mask) {
+  if (breadths_[state] != kUnknown) return true;
   const auto [left, right] = halves(state);
   if (!mask) {
-    if (!inner_->mask(left, inner_mask_.data(), words_))
-      return needed_ = {kInnerMask, left, 0}, false;
+    if (!inner_mask(left, inner_mask_.data())) return false;
     mask = inner_mask_.data();
   }
-  if (!lists(mask, tokens)) {
+  Ways ways;
+  if (!lists(mask, ways.tokens)) {
     const std::lock_guard lock(spelled_.mutex);
     if (spelled_.allows_across(right, mask, most_ways_)) {
       breadths_[state] = kYes;
@@ -207,10 +207,14 @@ bool Product::measure(int64_t state, const int32_t *mask, std::vector<int64_t> &
     }
     if (mask != inner_mask_.data()) std::copy_n(mask, words_, inner_mask_.data());
     if (!spelled_.narrow(right, inner_mask_.data(), needed_)) return false;
-    breadths_[state] = lists(inner_mask_.data(), tokens) ? kNo : kYes;
-    return true;
+    if (!lists(inner_mask_.data(), ways.tokens)) {
+      breadths_[state] = kYes;
+      return true;
+    }
   }
   breadths_[state] = kNo;
+  way_items_ += static_cast<int64_t>(ways.tokens.size());
+  ways_[state] = std::move(ways);
   return true;
 }
 
@@ -226,24 +230,11 @@ bool Product::lists(const int32_t *mask, std::vector<int64_t> &tokens) const {
   return true;
 }
 
-// Finds what a state leads to, unless it allows many tokens.
-bool Product::judge(int64_t state, const int32_t *mask) {
-  if (breadths_[state] == kYes || ways_.contains(state)) return true;
-  std::vector<int64_t> tokens;
-  return measure(state, mask, tokens) && (breadths_[state] == kYes || read_ways(state, tokens));
-}
-
-bool Product::read_ways(int64_t state, std::span<const int64_t> tokens) {
-  std::vector<int64_t> after;
-  if (!follow(state, tokens, after)) return false;
-  Ways found;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (after[i] == CDEC_DEAD) continue;
-    found.tokens.push_back(static_cast<int32_t>(tokens[i]));
-    found.after.push_back(after[i]);
-  }
-  way_items_ += static_cast<int64_t>(found.tokens.size());
-  ways_[state] = std::move(found);
+// Follows the tokens that a state may allow.
+bool Product::read(int64_t state, Ways &ways) {
+  if (ways.after.size() == ways.tokens.size()) return true;
+  if (!follow(state, ways.tokens, behind_)) return false;
+  ways.after = behind_;
   return true;
 }
 
@@ -253,53 +244,66 @@ bool Product::is_stuck(int64_t state, bool &is_stuck) {
   return true;
 }
 
-// Says of a state whether a text may end there, or it allows many tokens, or either is known to be in
-// reach; lists the tokens that it may allow otherwise.
-bool Product::look(int64_t state, bool &is_open, std::vector<int64_t> &tokens) {
-  is_open = verdicts_[state] == kNo || breadths_[state] == kYes;
-  if (is_open) return true;
+bool Product::may_end(int64_t state, bool &may_end) {
   const auto [left, right] = halves(state);
-  if (!inner_->mask(left, inner_mask_.data(), words_))
-    return needed_ = {kInnerMask, left, 0}, false;
   {
     const std::lock_guard lock(spelled_.mutex);
-    is_open = spelled_.may_end(right, inner_mask_.data());
+    may_end = spelled_.may_end(right) && spelled_.has_ends();
   }
-  if (is_open) return true;
-  if (!measure(state, inner_mask_.data(), tokens)) return false;
-  is_open = breadths_[state] == kYes;
-  return true;
+  if (!may_end) return true;
+  uint8_t ends = 0;
+  const bool is_done = inner_->complete({&left, 1}, {&ends, 1}) == 1;
+  may_end = ends != 0;
+  if (is_done) return true;
+  return needed_ = {kInnerMask, left, 0}, false;  // with which ends are found
+}
+
+// Says whether a state is known to be open without a mask of the constraint.
+bool Product::is_known(int64_t state, bool &is_open) {
+  is_open = verdicts_[state] == kNo || breadths_[state] == kYes;
+  return is_open || may_end(state, is_open);
 }
 
 bool Product::search(int64_t root) {
   struct Open {
     int64_t state;
-    std::vector<int64_t> tokens;
-    size_t next = 0;  // of these
+    const Ways *ways;
+    size_t next;  // of its tokens
   };
   std::vector<Open> path;
-  std::vector<int64_t> seen, after;
+  std::vector<int64_t> seen;
   bool is_open = false;
   const auto enter = [&](int64_t state) {
     seen.push_back(state);
-    path.push_back({state, {}});
-    return look(state, is_open, path.back().tokens);
+    path.push_back({state, nullptr, 0});
+    if (!is_known(state, is_open)) return false;
+    if (is_open) return true;
+    if (!measure(state, nullptr)) return false;
+    if ((is_open = breadths_[state] == kYes)) return true;
+    Ways &ways = ways_[state];
+    path.back().ways = &ways;
+    if (!read(state, ways)) return false;
+    // All are asked before one is gone into: steps take less than a mask of the constraint.
+    for (size_t i = 0; i < ways.tokens.size() && !is_open; ++i) {
+      is_open = ways.after[i] == CDEC_DONE;
+      if (ways.after[i] >= 0 && !is_known(ways.after[i], is_open)) return false;
+    }
+    return true;
   };
   if (!enter(root)) return false;
   while (!path.empty() && !is_open) {
     Open &top = path.back();
-    if (top.next == top.tokens.size()) {
+    if (top.next == top.ways->tokens.size()) {
       path.pop_back();
       continue;
     }
-    if (!follow(top.state, {&top.tokens[top.next++], 1}, after)) return false;
-    is_open = after[0] == CDEC_DONE;
-    if (after[0] < 0 || std::ranges::count(seen, after[0])) continue;
+    const int64_t after = top.ways->after[top.next++];
+    if (after < 0 || std::ranges::count(seen, after)) continue;
     if (static_cast<int64_t>(seen.size()) == most_states_) {
       verdicts_[root] = kNo;
       return true;
     }
-    if (!enter(after[0])) return false;
+    if (!enter(after)) return false;
   }
   for (const Open &open : path) verdicts_[open.state] = kNo;
   if (!is_open)
@@ -313,15 +317,15 @@ bool Product::fill(int64_t state, int32_t *mask) {
     return true;
   }
   const auto [left, right] = halves(state);
-  const bool is_narrow = looks_ahead_ && ways_.contains(state);
-  if (!is_narrow && !inner_->mask(left, mask, words_))
-    return needed_ = {kInnerMask, left, 0}, false;
-  if (looks_ahead_ && !judge(state, mask)) return false;
+  if (!looks_ahead_ || breadths_[state] != kNo) {
+    if (!inner_mask(left, mask) || (looks_ahead_ && !measure(state, mask))) return false;
+  }
   if (looks_ahead_ && breadths_[state] == kNo) {
     std::fill_n(mask, words_, 0);
-    const Ways ways = ways_[state];
+    Ways &ways = ways_[state];
+    if (!read(state, ways)) return false;
     for (size_t i = 0; i < ways.tokens.size(); ++i) {
-      bool stuck = false;
+      bool stuck = ways.after[i] == CDEC_DEAD;
       if (ways.after[i] >= 0 && !is_stuck(ways.after[i], stuck)) return false;
       if (!stuck) set_bit(reinterpret_cast<uint32_t *>(mask), ways.tokens[i]);
     }
@@ -329,20 +333,21 @@ bool Product::fill(int64_t state, int32_t *mask) {
     const std::lock_guard lock(spelled_.mutex);
     if (!spelled_.narrow(right, mask, needed_)) return false;
   }
-  memo_.keep_mask(state, mask);
+  // A mask that is new takes longer to keep than to make: those that are asked for again are kept.
+  if (is_asked_[state]) memo_.keep_mask(state, mask);
+  is_asked_[state] = true;
   return true;
 }
 
 bool Product::step(int64_t state, int64_t token, int64_t &after) {
   after = memo_.step(state, token);
   if (after != Table::kAbsent) return true;
-  std::vector<int64_t> found;
-  if (!follow(state, {&token, 1}, found)) return false;
-  after = found[0];
+  if (!follow(state, {&token, 1}, behind_)) return false;
+  after = behind_[0];
   if (after >= 0 && looks_ahead_) {
     bool stuck = false;
-    if (!judge(state, nullptr)) return false;
-    if (!allows_many(state) && !is_stuck(after, stuck)) return false;
+    if (!measure(state, nullptr)) return false;
+    if (breadths_[state] == kNo && !is_stuck(after, stuck)) return false;
     if (stuck) after = CDEC_DEAD;
   }
   memo_.keep_step(state, token, after);

@@ -42,13 +42,7 @@ class Spelled {
   bool tell_tail(int64_t tail, cdec_i32 kept, cdec_i32 breaks);
 
   bool may_end(int64_t state) const { return contexts_[states_[state].context].may_end; }
-  // Whether a mask has an end, and a text may end at a state.
-  bool may_end(int64_t state, const int32_t *mask) const {
-    const auto *words = reinterpret_cast<const uint32_t *>(mask);
-    return may_end(state) && std::any_of(s_.end_ids.at, s_.end_ids.at + s_.end_ids.size, [&](int64_t id) {
-             return id >= 0 && has_bit(words, s_.words, id);
-           });
-  }
+  bool has_ends() const { return s_.end_ids.size > 0; }
   // The state behind a token, CDEC_DEAD, CDEC_DONE or kUntold.
   int64_t step(int64_t state, int64_t token, Needed &needed);
   // Ands a mask with that of a state; false where something has to be told.

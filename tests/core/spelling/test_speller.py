@@ -165,7 +165,7 @@ def _unigram(**parts: Any) -> Tokenizer:
         (_made(normalizer=normalizers.NFKC()), "NFKC"),
         (_made(pre_tokenizer=pre_tokenizers.Punctuation()), "Punctuation"),
         (_made(pre_tokenizer=pre_tokenizers.Split("a", "isolated")), "splits by a text"),
-        (_unigram(normalizer=normalizers.NFKC()), "NFKC"),
+        (_unigram(normalizer=normalizers.Nmt()), "Nmt"),
         (_unigram(pre_tokenizer=pre_tokenizers.WhitespaceSplit()), "WhitespaceSplit"),
         (_made(model=models.Unigram([("<unk>", 11.0), ("a", 12.0)], 0)), "scores above 10"),
         (_made(model=models.Unigram([("<unk>", 0.0), ("a", -1.0)], 0, True)), "some bytes"),

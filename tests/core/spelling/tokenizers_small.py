@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from tokenizers import (
     trainers,
 )
 
+from cdec.core.tokens.spec import normalizers as normalizers_of
 from cdec.core.tokens.vocabulary import Vocabulary
 
 LLAMA3 = (
@@ -176,6 +178,26 @@ def _trained_file(**options: Any) -> Vocabulary:
         return vocabulary
 
 
+def _words(*before: Any) -> Vocabulary:
+    """Return a tokenizer that marks each word, as T5, XLM-R and ALBERT do."""
+    model = tokenizer_named("unknown").spec()
+    table = next(p for p in normalizers_of(model) if p["type"] == "Precompiled")
+    map_ = normalizers.Precompiled(b64decode(table["precompiled_charsmap"]))
+    pieces = [(piece, score) for piece, score in model["model"]["vocab"][3:]]
+    pieces += [(char, -7.5) for char in "'`Ae\u0301" if char not in dict(pieces)]
+    pieces += [("''", -6.0), ("▁''", -6.0), ("\u3000a", -3.0)]
+    return unigram_of(
+        [("<unk>", 0.0), ("</s>", 0.0), *pieces],
+        normalizer=normalizers.Sequence([*before, map_]),
+        pre_tokenizer=pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.WhitespaceSplit(),
+                pre_tokenizers.Metaspace(prepend_scheme="always"),
+            ]
+        ),
+    )
+
+
 def escaping(*, squeezes: bool) -> Any:
     """Return the normaliser of SentencePiece's own files."""
     one = [normalizers.Replace(Regex(" {2,}"), " ")] if squeezes else []
@@ -213,6 +235,14 @@ def tokenizer_named(name: str) -> Vocabulary:
         "nmt": lambda: _trained_file(byte_fallback=True),
         "nfkc": lambda: _trained_file(byte_fallback=True, normalization_rule_name="nfkc"),
         "unknown": lambda: _trained_file(),
+        "t5": lambda: _words(),
+        "albert": lambda: _words(
+            normalizers.Replace("``", '"'),
+            normalizers.Replace("''", '"'),
+            normalizers.NFKD(),
+            normalizers.StripAccents(),
+            normalizers.Lowercase(),
+        ),
         "identity": lambda: _trained_file(
             normalization_rule_name="identity",
             byte_fallback=True,
@@ -225,6 +255,7 @@ def tokenizer_named(name: str) -> Vocabulary:
 
 
 CHARSMAPS = ("nmt", "nfkc")
+WORDS = ("t5", "albert")
 FILES = (*CHARSMAPS, "unknown", "identity")
 UNIGRAMS = (
     "unigram",
@@ -234,6 +265,7 @@ UNIGRAMS = (
     "scored-bytes",
     "squeezed",
     *FILES,
+    *WORDS,
 )
 NAMES = (
     *("gpt2", "llama3", "qwen", "o200k", "digits", "single", "runs", "pieces", "metaspace"),
